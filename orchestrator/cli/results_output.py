@@ -6,8 +6,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from orchestrator.application.contests import rejudging
 from orchestrator.application.contests.rejudging import RejudgedRound
@@ -23,11 +24,19 @@ from orchestrator.scoring.results_file import ColumnPart, LeaderboardPart, Resul
 from orchestrator.scoring.round_scoring import leaderboard_part
 
 
+class _JobsColumn(MofNCompleteColumn):
+    """Finished jobs of all jobs; nothing while they are being planned."""
+
+    def render(self, task: Task) -> Text:
+        """Returns the column of a task."""
+        return Text() if task.total is None else super().render(task)
+
+
 class ProgressWatch:
     """Sees the events of a round: a bar moves with them, and it is counted how much was played."""
 
     def __init__(self, bar: Progress) -> None:
-        self._bar, self._task = bar, bar.add_task("playing", total=None)
+        self._bar, self._task = bar, bar.add_task("planning", total=None)
         self._planned: frozenset[str] = frozenset()
         self._finished: set[str] = set()
         self.steps_played = 0
@@ -62,7 +71,7 @@ def open_bar() -> Progress:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        _JobsColumn(),
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)

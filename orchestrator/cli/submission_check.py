@@ -32,6 +32,8 @@ _DEFAULT_CONTEST = (
     "This is the shipped contest, on handwritten digits: for other pictures give the contest file of yours, "
     "`--contest FILE`"
 )
+_BEFORE_PLAY = frozenset({self_check.MANIFEST_STEP, self_check.BUILD_STEP, self_check.POLICY_STEP})
+"""The steps that no picture is played in."""
 _MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
 
 SubjectArgument = Annotated[
@@ -121,7 +123,7 @@ def _print_outcome(done: CheckReport, under: CheckOptions) -> None:
         out.print("[bold green]it would be received[/]" + _near_limit_text(done))
         return
     _print_failure(done)
-    if under.is_default_contest:
+    if under.is_default_contest and done.steps[-1].name not in _BEFORE_PLAY:
         out.print(f"\n{_DEFAULT_CONTEST}", soft_wrap=True)
 
 
@@ -344,7 +346,7 @@ def _print_failure(done: CheckReport) -> None:
         out.print("\nwhat the builder said last:" if done.build_log else "\nthe builder was not asked")
         for line in done.build_log[-STDERR_LINES:]:
             out.print(f"  {safe_text(line)}", soft_wrap=True)
-    if done.steps[-1].name in {self_check.MANIFEST_STEP, self_check.BUILD_STEP, self_check.POLICY_STEP}:
+    if done.steps[-1].name in _BEFORE_PLAY:
         return
     if done.conversation:
         out.print("\nwhat was said (> to the player, < from it):")

@@ -1,10 +1,12 @@
 """`sparring round` as an operator meets it: logs, a round that is finished, and its state."""
 
+import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from orchestrator.application.rounds import play_rounds
@@ -110,6 +112,16 @@ def test_the_progress_of_a_round_that_goes_on_begins_where_it_is(contest, played
     [shown] = bar.tasks
     assert shown.completed == shown.total == len(play_rounds.read_round(played[0])[0].round.planned_jobs)
     assert watch.steps_played == 0
+
+
+def test_the_bar_counts_nothing_while_jobs_are_planned() -> None:
+    """Until the jobs are known it says that they are being planned, and shows no `0/?`."""
+    text = io.StringIO()
+    bar = results_output.open_bar()
+    results_output.ProgressWatch(bar)
+    Console(file=text, width=80).print(bar.get_renderable())
+    assert "planning" in text.getvalue()
+    assert "?" not in text.getvalue()
 
 
 def test_the_state_is_not_wrapped(played, monkeypatch) -> None:

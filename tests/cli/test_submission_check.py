@@ -156,13 +156,16 @@ def test_an_attack_by_chance_is_told(player, contest) -> None:
 
 
 def test_a_broken_manifest_fails_first(player, contest) -> None:
-    """Nothing is started where the manifest is not one; every problem is named at once."""
+    """Nothing is started where the manifest is not one; every problem is named at once, each with its remedy."""
     done = submission("check", player("attack_honest", side="both", name="No Name"), "--contest", contest)
     assert done.exit_code == 1
     assert "manifest         FAILED" in done.stdout
-    assert "side" in done.stdout
-    assert "name" in done.stdout
+    assert "name: 'No Name' is not allowed here (write lower case, digits, - and _)" in done.stdout
+    assert "side: 'both' is not allowed here (write attack or defence)" in done.stdout
+    assert "remedy: mend these 2 problems" in done.stdout
     assert "hello" not in done.stdout
+    shipped = runner.invoke(app, ["submission", "check", str(player("attack_honest", side="both"))])
+    assert "for other pictures" not in shipped.stdout.splitlines()[-1]
 
 
 def test_hostile_last_words_are_shown_harmless(player, contest) -> None:

@@ -185,6 +185,21 @@ def test_training_reads_channels_first_and_last(template, tmp_path, framework, m
         np.testing.assert_array_equal(labels, np.arange(4))
 
 
+@TRAINED
+def test_training_refuses_what_is_no_archive_of_pictures(template, tmp_path, framework, monkeypatch):
+    """Floats from 0 to 1, another name for the images, and a path that leads nowhere end in one line."""
+    folder = template(Side.DEFENCE, framework)
+    monkeypatch.syspath_prepend(str(folder))
+    read = runpy.run_path(str(folder / "train.py"))["read"]
+    np.savez(tmp_path / "floats.npz", images=np.zeros((4, 6, 5)), labels=np.arange(4))
+    np.savez(tmp_path / "other.npz", pictures=np.zeros((4, 6, 5), np.uint8), labels=np.arange(4))
+    with pytest.raises(SystemExit, match="images are float64; make them uint8, from 0 to 255"):
+        read(tmp_path / "floats.npz")
+    for name in ("other.npz", "absent.npz"):
+        with pytest.raises(SystemExit, match=f"{name} is no archive of images and labels: "):
+            read(tmp_path / name)
+
+
 @CHECKED
 @EACH_SIDE
 def test_the_other_side_is_declined(start, template, launch, side, framework):

@@ -292,9 +292,11 @@ def _policy_step(image: Image, setup: CheckSetup) -> CheckStep:
 
 
 def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
-    problems = [f"{problem.place}: {problem.what}" for problem in error.problems]
-    remedies = [problem.remedy for problem in error.problems if problem.remedy]
-    return CheckStep(name, False, detail, "; ".join(problems), "; ".join(dict.fromkeys(remedies)))
+    if len(error.problems) == 1:
+        [problem] = error.problems
+        return CheckStep(name, False, detail, f"{problem.place}: {problem.what}", problem.remedy)
+    problems = [f"{each.place}: {each.what}" + (f" ({each.remedy})" if each.remedy else "") for each in error.problems]
+    return CheckStep(name, False, detail, "; ".join(problems), f"mend these {len(problems)} problems")
 
 
 def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:

@@ -35,8 +35,13 @@ def main():
 
 def read(path):
     """Returns the pictures of an archive, uint8 [n, channels, height, width], and their labels."""
-    with np.load(path, allow_pickle=False) as archive:
-        pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    except (OSError, KeyError, ValueError) as error:
+        raise SystemExit(f"{path} is no archive of images and labels: {error}") from None
+    if pixels.dtype != np.uint8:
+        raise SystemExit(f"{path}: images are {pixels.dtype}; make them uint8, from 0 to 255")
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels
     return pixels if pixels.shape[1] in (1, 3) else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)), labels
 
