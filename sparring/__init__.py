@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator import __version__
+import structlog
+
+from orchestrator import __version__, logs
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.events import Event
 from orchestrator.errors import SparringError, UsageError
@@ -75,6 +77,8 @@ def play_round(
 ) -> ContestResults:
     """Plays the round of a contest file into a folder, or what is left of it, and returns its results.
 
+    Warnings go to standard error, and nothing else is printed, unless the program has configured structlog itself.
+
     Args:
         contest: the contest file.
         out: the round's folder; it is made.
@@ -86,6 +90,8 @@ def play_round(
     Raises:
         SparringError: one of the errors that `sparring round run` ends with.
     """
+    if not structlog.is_configured():
+        logs.configure_logging(quiet=True)
     how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=allow_unisolated)
     played = play_rounds.play_round(Contest(Path(contest)), Path(out), how, watch)
     return _tabulate([played.results], Path(out))

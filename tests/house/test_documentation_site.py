@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from .conftest import blocks_of
+from .conftest import ROOT, blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("documentation site")]
 
@@ -112,6 +112,30 @@ def test_every_page_is_in_the_navigation(pages, documents) -> None:
     expected = {path for path in documents if path.parts[0] == "docs" or path.parent == Path()}
     assert len(expected) > 60
     assert {str(path.with_suffix(".html")) for path in expected} - {"README.html"} <= listed
+
+
+def test_the_navigation_begins_with_tutorials(site) -> None:
+    """Tutorials are the first group beside every page, and what results look like is one of them."""
+    groups = (site / "index.html").read_text("utf-8").split('<span class="caption-text">')[1:]
+    assert groups[0].startswith("Tutorials")
+    assert {"docs/submit-an-attack.html", "docs/your-own-model.html", "docs/gallery.html"} <= set(
+        re.findall(r'href="([^"#]+)"', groups[0])
+    )
+
+
+def test_the_site_is_searched_without_a_server(site, pages) -> None:
+    """Every page has the search field, and the index, which a page loads as a script, has words of the pages' text."""
+    fields = [name for name, page in pages.items() if not any(each.endswith("search.html") for each in page.resources)]
+    assert [name for name in fields if name.startswith(("docs/", "README", "index"))] == []
+    index = (site / "searchindex.js").read_text("utf-8")
+    assert index.startswith("Search.setIndex(")
+    assert '"torch_def":' in index, "words are cut to their stems"
+
+
+def test_the_pictures_of_the_gallery_are_shown(pages, site) -> None:
+    """The page of what results look like shows every picture of docs/gallery/."""
+    shown = {Path(each).name for each in pages["docs/gallery.html"].resources if each.endswith(".png")}
+    assert shown == {path.name for path in (ROOT / "docs" / "gallery").iterdir()}
 
 
 def test_every_link_of_the_site_leads_somewhere(pages, site) -> None:
