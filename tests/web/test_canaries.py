@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.ledger.contest_folder import ContestFolder
+from tests.web import asgi
 
 from .test_rights import PARAMETER, api_routes, filled
 from .world import (
@@ -130,6 +131,29 @@ def test_nobody_sees_what_is_hidden_from_them(world, who: Somebody):
         seen += [f"{each.what} at {address}" for each in hidden if re.search(each.word, body)]
     assert read > 0
     assert seen == []
+
+
+@pytest.mark.slow
+def test_visitors_get_nothing_from_memory_that_others_saw(world):
+    """Everybody with an account looks at every page first; then a visitor, twice, of whom Django is asked once."""
+    from orchestrator.web.application import Application
+    from orchestrator.web.page_cache import PageCache
+    from orchestrator.web.urls import PAGES
+
+    hidden, cache = [each for each in canaries(world) if VISITOR.name not in each.seen_by], PageCache(Application())
+    for who in PEOPLE:
+        session = world.client(who).cookies["session"].value
+        for address in sorted(addresses(world, PAGES, who)):
+            asgi.ask(cache, address, Cookie=f"session={session}")
+    seen, kept = [], 0
+    for address in sorted(addresses(world, PAGES, VISITOR)):
+        for answer in (asgi.ask(cache, address), asgi.ask(cache, address)):
+            text = repr(answer.headers).encode() + answer.body
+            body = text.replace(address.encode(), b"") if world.secret in address else text
+            seen += [f"{each.what} at {address}" for each in hidden if re.search(each.word, body)]
+        kept += address in cache._pages
+    assert seen == []
+    assert kept >= 4
 
 
 def api_addresses(world: World) -> set[str]:

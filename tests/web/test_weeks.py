@@ -54,12 +54,15 @@ def world(service, made_world, tmp_path):
 
 @pytest.fixture
 def mails(world):
-    """The mails that are sent."""
+    """The mails that are sent: each to one person, and none of them names anybody."""
     from django.core import mail
 
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
         mail.outbox = []
         yield mail.outbox
+        assert all(len(each.to) == 1 and not each.cc and not each.bcc for each in mail.outbox)
+        said = "\n".join(f"{each.subject}\n{each.body}" for each in mail.outbox)
+        assert re.findall(r"person-\w+|\S+@\S+", said) == []
 
 
 def address(world: WeekWorld, page, **instead: str) -> str:
