@@ -86,7 +86,7 @@ _PUBLIC_EVENTS = (
 _SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {
     contest_events.RoleGranted: frozenset({"role"}),
     contest_events.RoleRevoked: frozenset({"role"}),
-    contest_events.SubmissionArrived: frozenset({"arrival", "team", "task", "side"}),
+    contest_events.SubmissionArrived: frozenset({"arrival", "team", "task", "side", "last_byte"}),
     contest_events.RoundRequestClosed: frozenset({"request", "outcome"}),
     contest_events.AppealFiled: frozenset({"appeal", "team", "submission"}),
     contest_events.AppealDecided: frozenset({"appeal", "upheld"}),

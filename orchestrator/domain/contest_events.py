@@ -201,9 +201,11 @@ class RoleRevoked(_ContestEvent):
 class SubmissionArrived(_ContestEvent):
     """The last byte of what a team hands in is here; what becomes of it says a later event that names it.
 
-    The time of this entry is what counts for the close, for the day (C9) and for what is earlier (A16). What came is a
-    file of `size` bytes with this digest, or an image: then `image` is `NAME@sha256:...`, `digest` its digest, `size` 0
-    and `file_name` empty. `name` and `side` are empty where the manifest says them.
+    `last_byte` is when that was, in UTC: what counts for the close, for the day (C9) and for what is earlier (A16).
+    It is before the time of this entry where others wrote to the ledger meanwhile, and empty in older ledgers, where
+    the entry's time counts. What came is a file of `size` bytes with this digest, or an image: then `image` is
+    `NAME@sha256:...`, `digest` its digest, `size` 0 and `file_name` empty. `name` and `side` are empty where the
+    manifest says them.
     """
 
     kind: Literal["submission_arrived"] = "submission_arrived"
@@ -217,6 +219,7 @@ class SubmissionArrived(_ContestEvent):
     size: int = Field(ge=0)
     digest: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
     image: Annotated[str, Field(max_length=500), AfterValidator(reject_control_characters)] = ""
+    last_byte: Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00)?$")] = ""
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "SubmissionArrived":

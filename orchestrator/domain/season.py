@@ -236,7 +236,8 @@ class Season:
     def _apply_to_arrivals(self, act: contest_events.ContestEvent, time: str) -> None:
         match act:
             case contest_events.SubmissionArrived():
-                fields = act.model_dump(exclude={"kind", "arrival", "side"})
+                fields = act.model_dump(exclude={"kind", "arrival", "side", "last_byte"})
+                time = min(time, act.last_byte or time)
                 people, number = self.teams.get(act.team, ()), self._next_number()
                 arrival = Arrival(act.arrival, **fields, side=act.side, time=time, number=number, people=people)
                 self.arrivals[act.arrival] = self.pending_arrivals[act.arrival] = arrival

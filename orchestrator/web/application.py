@@ -24,6 +24,7 @@ from django.urls import set_script_prefix
 
 from orchestrator.errors import Problem
 from orchestrator.web.api import problems
+from orchestrator.web.arrival_time import note_last_byte
 from orchestrator.web.asgi import Receive, Scope, Send, answer_early, is_for_program
 from orchestrator.web.pages import errors
 
@@ -115,7 +116,7 @@ class Application(ASGIHandler):
         if threads.is_full:
             await _put_off(scope, send)
             return
-        with suppress(RequestAborted), closing(await _read_body(receive, self._turns)) as body:
+        with suppress(RequestAborted), closing(await _read_body(scope, receive, self._turns)) as body:
             request, refused = self.create_request(scope, body)
             response = refused if request is None else await threads.run(self._respond, scope, request)
             if isinstance(response, StreamingHttpResponse):
@@ -166,19 +167,19 @@ async def _put_off(scope: Scope, send: Send) -> None:
     await answer_early(send, response)
 
 
-async def _read_body(receive: Receive, turns: Turns) -> IO[bytes]:
+async def _read_body(scope: Scope, receive: Receive, turns: Turns) -> IO[bytes]:
     """Returns the body of a request as a file: in memory where it is small, else on the disk, written by a thread.
 
     Raises RequestAborted where whoever sends it is gone.
     """
-    held, more = await _read_piece(receive, turns)
+    held, more = await _read_piece(scope, receive, turns)
     if not more:
         return BytesIO(held)
     file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  who asked closes it
     try:
         await asyncio.to_thread(file.write, held)
         while more:
-            held, more = await _read_piece(receive, turns)
+            held, more = await _read_piece(scope, receive, turns)
             await asyncio.to_thread(file.write, held)
         file.seek(0)
     except BaseException:
@@ -187,7 +188,7 @@ async def _read_body(receive: Receive, turns: Turns) -> IO[bytes]:
     return file
 
 
-async def _read_piece(receive: Receive, turns: Turns) -> tuple[bytearray, bool]:
+async def _read_piece(scope: Scope, receive: Receive, turns: Turns) -> tuple[bytearray, bool]:
     """Returns the next megabyte of a body, and whether more follows. Raises RequestAborted."""
     held, more = bytearray(), True
     while more and len(held) < _PIECE_BYTES:
@@ -198,4 +199,6 @@ async def _read_piece(receive: Receive, turns: Turns) -> tuple[bytearray, bool]:
             raise RequestAborted
         held += message.get("body", b"")
         more = message.get("more_body", False)
+    if not more:
+        note_last_byte(scope)
     return held, more

@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -73,6 +74,19 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
         """Returns at most this many bytes, none at the end."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an upload: where it begins, which has to be where the upload is; its bytes, and how many they are.
+
+    `time` is when the last of them was here: what counts for the close where the file is whole then.
+    """
+
+    offset: int
+    size: int
+    content: Readable
+    time: datetime
 
 
 class _RunningDigests:
@@ -176,7 +190,7 @@ def prepare(upload: Upload) -> None:
         _digests.put(upload.public_id, upload.offset, _digest_of_start(file, upload.offset))
 
 
-def write_part(site: ContestSite, account: Account, upload: Upload, offset: int, part: Readable, size: int) -> Upload:
+def write_part(site: ContestSite, account: Account, upload: Upload, part: Part) -> Upload:
     """Writes a part at an offset, through to the disk, and returns the upload; after the last part it has an arrival.
 
     A part without bytes at the end asks once more for what became of a whole file.
@@ -185,9 +199,7 @@ def write_part(site: ContestSite, account: Account, upload: Upload, offset: int,
         site: the contest.
         account: who sends it.
         upload: the upload.
-        offset: where the part begins; it has to be where the upload is.
-        part: its bytes.
-        size: how many they are.
+        part: the part.
 
     Raises:
         UploadRefused: the offset is another, somebody else is writing, it is too large, or the digest is another at
@@ -198,16 +210,16 @@ def write_part(site: ContestSite, account: Account, upload: Upload, offset: int,
     try:
         with _held_file(upload.public_id) as file:
             upload.refresh_from_db()
-            if upload.arrival and offset == upload.size:
+            if upload.arrival and part.offset == upload.size:
                 return upload
-            _require_fitting(upload, offset, size)
-            digest = _digests.get(upload.public_id, offset) or _digest_of_start(file, offset)
-            written = _write(file, upload, part, digest)
-            Upload.objects.filter(pk=upload.pk).update(offset=offset + written, expires=site.clock() + LIFETIME)
-            upload.offset = offset + written
+            _require_fitting(upload, part.offset, part.size)
+            digest = _digests.get(upload.public_id, part.offset) or _digest_of_start(file, part.offset)
+            written = _write(file, upload, part.content, digest)
+            Upload.objects.filter(pk=upload.pk).update(offset=part.offset + written, expires=site.clock() + LIFETIME)
+            upload.offset = part.offset + written
             _digests.put(upload.public_id, upload.offset, digest)
             if upload.offset == upload.size:
-                _finish(site, account, upload, digest.hexdigest())
+                _finish(site, account, upload, digest.hexdigest(), part.time)
             return upload
     except FileNotFoundError:
         return _find_moved(site, upload)
@@ -259,15 +271,15 @@ def _write(file: BinaryIO, upload: Upload, part: Readable, digest: "hashlib._Has
     return written
 
 
-def _finish(site: ContestSite, account: Account, upload: Upload, digest: str) -> None:
-    """Makes an arrival of a whole file, at once: by its time the contest is closed, or is not."""
+def _finish(site: ContestSite, account: Account, upload: Upload, digest: str, now: datetime) -> None:
+    """Makes an arrival of a whole file, whose last byte was here at a time: by it the contest is closed, or is not."""
     if f"sha256:{digest}" != upload.digest:
         _remove(upload)
         problem = Problem("sha256", f"of what came is {digest}, not the promised one", "send the file once more")
         raise UploadRefused(Refusal.DIGEST, problem)
     path = _path(upload.public_id)
     with site.note_at_once(account.person) as admin:
-        arrival = arrivals.record_arrival(admin, hand_in_of(upload), path, digest=upload.digest)
+        arrival = arrivals.record_arrival(admin, hand_in_of(upload), path, digest=upload.digest, now=now)
     path.unlink(missing_ok=True)  # it is there still where the same had arrived before
     _note_arrival(upload, arrival)
 

@@ -89,6 +89,31 @@ def test_what_arrives_before_the_close_waits_for_no_other_entry(cup, monkeypatch
     assert datetime.fromisoformat(arrival.time) == CLOSES - timedelta(minutes=1)
 
 
+def test_what_arrives_before_the_close_counts_after_others_wrote(cup, monkeypatch) -> None:
+    """Its time stays that of its last byte, by which it is admitted too; the ledger's own times still only rise."""
+    close_at(cup, CLOSES)
+    cup.wait(minutes=59)
+    path, write = upload(cup), ContestFolder.writing
+
+    def write_before(folder: ContestFolder):
+        monkeypatch.setattr(ContestFolder, "writing", write)
+        cup.wait(minutes=2)
+        with cup.desk() as desk:
+            desk.append_event(contest_events.ContestAnnounced(actor="desk", title="Closed", text="It is over."))
+        return write(folder)
+
+    with seasons.open_ledger(cup.folder.path, "person-1", cup.clock) as admin:
+        monkeypatch.setattr(ContestFolder, "writing", write_before)
+        arrival = arrivals.record_arrival(admin, HandIn("One", "quarters", file_name="mine.tar"), path)
+    assert datetime.fromisoformat(arrival.time) == CLOSES - timedelta(minutes=1)
+    times = [entry.time for entry in cup.entries()]
+    assert times == sorted(times)
+    assert admit(cup, arrival.id).outcome == "received"
+    with cup.desk() as desk:
+        [entry] = desk.season.entries.values()
+    assert entry.arrived_at == arrival.time
+
+
 @pytest.mark.parametrize("late", [timedelta(), timedelta(milliseconds=1), timedelta(days=1)], ids=str)
 def test_what_arrives_at_the_close_or_later_is_refused(cup, late) -> None:
     """Both say so: the refusal names the close, and nothing is noted or moved."""

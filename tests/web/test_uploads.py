@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.application.contests import arrivals, seasons, submission_closing
 from orchestrator.web.upload_files import unfinished_files
+from tests.web import asgi
 
 DATA = bytes(range(256)) * 1000
 
@@ -201,7 +202,8 @@ def test_one_writer_at_a_time(contest, team):
 
     def write():
         try:
-            uploads.write_part(current_site(), team.account, Upload.objects.get(), 0, SlowPart(), len(DATA))
+            part = uploads.Part(0, len(DATA), SlowPart(), current_site().clock())
+            uploads.write_part(current_site(), team.account, Upload.objects.get(), part)
         finally:
             connection.close()
 
@@ -274,6 +276,38 @@ def test_a_last_byte_before_the_close_counts_after_it(contest, team, clock):
     assert (found["time"], found["state"]) == ("2027-03-01T13:59:59.000+00:00", "waiting")
     again = team.begin_upload(DATA)
     assert (again.status_code, again["Sparring-Arrival"]) == (200, arrival)
+
+
+def test_a_last_byte_before_the_close_may_wait_for_a_thread(contest, team, clock, monkeypatch):
+    """Many hand in at the last moment: what counts is when the body was whole, not when somebody looked at it."""
+    from orchestrator.web import arrival_time
+    from orchestrator.web.application import Application
+
+    file = contest / "contest.yaml"
+    file.write_text(file.read_text("utf-8") + "\ncloses: 2027-03-01T12:00:02Z\n", "utf-8")
+    path = team.upload_path(team.begin_upload(DATA))
+    seconds = [100.0]
+    monkeypatch.setattr(arrival_time, "monotonic", lambda: seconds[0])
+    application = Application()
+    respond = application._respond
+
+    def wait_and_respond(scope, request):
+        clock.pass_time(seconds=5)
+        seconds[0] += 5
+        return respond(scope, request)
+
+    monkeypatch.setattr(application, "_respond", wait_and_respond)
+    headers = {
+        "Authorization": f"Bearer {team.token}",
+        "Tus_Resumable": "1.0.0",
+        "Upload_Offset": "0",
+        "Content_Type": "application/offset+octet-stream",
+        "Content_Length": str(len(DATA)),
+    }
+    answer = asgi.ask(application, f"/api/v1{path}", "PATCH", pieces=(DATA,), **headers)
+    assert answer.status == 204, answer.body
+    [arrival] = arrived(contest)
+    assert arrival.time == "2027-03-01T12:00:00.000+00:00"
 
 
 def test_others_uploads_are_not_there(contest, team, clock):

@@ -180,6 +180,14 @@ class ContestAdmin:
         """Returns the time of day, as the contest's clock has it."""
         return self._clock()
 
+    def counted_time(self, time: datetime) -> datetime:
+        """Returns as what a time counts that the clock told a while ago: as itself, if the clock goes on.
+
+        A clock that is set back opens nothing again: then it is no earlier than the latest entry of the ledger.
+        """
+        latest = datetime.fromisoformat(self._latest_time) if self._latest_time else time
+        return time if self._clock() >= latest else max(time, latest)
+
     def append_event(self, act: contest_events.ContestEvent, at: datetime | None = None) -> str:
         """Notes an act; returns its time: the clock's, or that of the entry before where the clock is behind it.
 
@@ -486,6 +494,10 @@ class ContestAdmin:
         """Returns when the ledger says that a submission arrived, None for one that is handed in at the desk."""
         return datetime.fromisoformat(self.season.arrivals[submitted.arrival].time) if submitted.arrival else None
 
+    def _judged_time(self, submitted: SubmissionRequest) -> datetime:
+        """Returns the time by which a submission is judged: of its arrival where there is one, else now."""
+        return self._arrival_time(submitted) or self.counted_time(submitted.arrived_at or self._clock())
+
     def _actor_of(self, submitted: SubmissionRequest) -> str:
         return self.season.arrivals[submitted.arrival].actor if submitted.arrival else self.actor
 
@@ -493,15 +505,13 @@ class ContestAdmin:
         """Returns why nothing is received now: before the opening, or after the close.
 
         What arrived is judged by the time of its arrival, however long its admission takes, and came before the
-        organizers closed submissions if it is on the ledger: nothing arrives afterwards. A clock that is set back opens
-        nothing again: it is no earlier than the latest entry of the ledger.
+        organizers closed submissions if it is on the ledger: nothing arrives afterwards.
         """
         file, arrived = self.contest.file, self._arrival_time(submitted)
         clock = arrived or submitted.arrived_at or self._clock()
-        latest = datetime.fromisoformat(self._latest_time) if self._latest_time and arrived is None else clock
         if file.opens and clock < file.opens:
             return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
-        window = submission_window(file, None if arrived else self.season.closing, max(clock, latest))
+        window = submission_window(file, None if arrived else self.season.closing, self._judged_time(submitted))
         if window.state != "closed" or window.closes is None:
             return []
         if window.closing is not None:
@@ -576,9 +586,7 @@ class ContestAdmin:
 
     def _day_of(self, submitted: SubmissionRequest) -> str:
         """Returns the day of its arrival, else this one, no earlier than that of the ledger's latest entry; in UTC."""
-        if submitted.arrival:
-            return self.season.arrivals[submitted.arrival].time[:_DAY_DIGITS]
-        return max(format_time(submitted.arrived_at or self._clock()), self._latest_time)[:_DAY_DIGITS]
+        return format_time(self._judged_time(submitted))[:_DAY_DIGITS]
 
     def _earlier_receipt(self, act: contest_events.SubmissionReceived) -> Receipt | None:
         """Returns the receipt of the same submission of the same team, None where none was received that plays."""

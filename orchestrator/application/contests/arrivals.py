@@ -43,8 +43,10 @@ class HandIn:
     image: str = ""
 
 
-def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "") -> Arrival:
-    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival; the time now counts.
+def record_arrival(
+    admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "", now: datetime | None = None
+) -> Arrival:
+    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival.
 
     The file is moved into the contest's folder, once it is noted. The same again of the same team, while it waits or
     plays, is the arrival that is known; the file then stays where it is, as it does where anything is raised.
@@ -54,6 +56,7 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
         hand_in: what is said of it.
         path: the whole file, on the contest folder's file system and nobody else's from now on; None for an image.
         digest: the file's `sha256:...` where the caller took it while the bytes came, else it is read once more.
+        now: when its last byte was here, which is the time that counts; None: at this moment.
 
     Raises:
         Rejected: with everything that is against it; nothing is noted.
@@ -62,7 +65,7 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
     """
     if (path is None) == (not hand_in.image):
         raise UsageError("hand in either a file or an image by its digest")
-    now = admin.now()  # before the file is read, and before others that write to the ledger are waited for
+    now = now or admin.now()  # before the file is read, and before others that write to the ledger are waited for
     hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
     size, suffix = 0, ""
     if path is None:
@@ -77,9 +80,8 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
             raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
         arrival = secrets.token_hex(8)
         words = {name: getattr(hand_in, name) for name in ("team", "task", "side", "name", "file_name", "image")}
-        event = validated(
-            contest_events.SubmissionArrived, actor=admin.actor, arrival=arrival, size=size, digest=digest, **words
-        )
+        words |= {"size": size, "digest": digest, "last_byte": format_time(admin.counted_time(now))}
+        event = validated(contest_events.SubmissionArrived, actor=admin.actor, arrival=arrival, **words)
         _keep(arrival_folder(admin.folder.path, arrival), path, suffix)
         admin.append_event(event, at=now)
     if path is not None:

@@ -37,6 +37,7 @@ from orchestrator.web.api.schemas import (
     submission_part,
     tries_part,
 )
+from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.team_results import finding_labels, reports_of
@@ -147,7 +148,7 @@ def hand_in_image(request: HttpRequest, body: ImageHandIn) -> Status[WatchedArri
     known = set(caller.season.arrivals)
     with caller.site.note_at_once(caller.actor.person) as admin:
         wish = HandIn(team, task, body.side, body.name, image=body.image)
-        found = arrivals.record_arrival(admin, wish, None)
+        found = arrivals.record_arrival(admin, wish, None, now=last_byte_time(request, caller.site.clock))
     return Status(200 if found.id in known else 201, _watched(caller, found))
 
 

@@ -21,9 +21,11 @@ from orchestrator.web import uploads
 from orchestrator.web.api.access import SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import ApiProblem, unknown
 from orchestrator.web.api.schemas import arrival_part
+from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.models import Upload
 from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.uploads import Part
 
 router = Router(tags=["uploads"])
 _VERSION = "1.0.0"
@@ -103,7 +105,8 @@ def write_part(request: HttpRequest, upload: str) -> HttpResponse:
     found = _own_upload(caller, upload)
     caller.spend(RequestKind.UPLOAD_PART)
     offset, size = _number(request, "Upload-Offset"), _number(request, "Content-Length")
-    return _answer(204, _state(uploads.write_part(caller.site, caller.account, found, offset, request, size)))
+    part = Part(offset, size, request, last_byte_time(request, caller.site.clock))
+    return _answer(204, _state(uploads.write_part(caller.site, caller.account, found, part)))
 
 
 @router.delete("/uploads/{upload}", auth=SUBMIT, operation_id="cancel_upload")

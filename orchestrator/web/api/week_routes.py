@@ -14,6 +14,7 @@ from orchestrator.bundles.receipts import encode_receipt
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import unknown
+from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.rate_limits import RequestKind
 
 router = Router(auth=PUBLIC, tags=["weeks"])
@@ -62,7 +63,7 @@ def hand_in(request: HttpRequest, team: str) -> Status[Any]:
     caller.spend(RequestKind.SUBMISSION, f"team {name}")
     shape, data = attack_pictures.task_shape(caller.site.contest()), request.body
     known = contest.read(lambda state: frozenset(state.pictures))
-    now = caller.site.clock()  # once the last byte is here
+    now = last_byte_time(request, caller.site.clock)
     picture = attack_pictures.hand_in_picture(contest, shape, caller.actor.person, name, data, now)
 
     def view(state: State) -> PictureView:

@@ -23,6 +23,7 @@ from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.web import week_mails
+from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
@@ -77,7 +78,8 @@ def pictures(visit: Visit) -> HttpResponseBase:
     conflict = TeamConflictForm(members, request.POST if act == "conflict" else None)
     problem = ""
     if act == "upload" and upload.is_valid():
-        problem = attempt(lambda at: _take_in(visit, contest, upload.cleaned_data["file"], at), visit)
+        whole = last_byte_time(request, visit.site.clock)
+        problem = attempt(lambda _: _take_in(visit, contest, upload.cleaned_data["file"], whole), visit)
     elif act == "conflict" and conflict.is_valid():
         said = conflict.cleaned_data
         command = partial(

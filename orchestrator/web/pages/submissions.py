@@ -23,6 +23,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected, SparringError
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.web import uploads
+from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
@@ -80,7 +81,7 @@ def submit(visit: Visit) -> HttpResponseBase:
 
 def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     """Notes an arrival. Raises SparringError; then nothing is kept."""
-    said = form.cleaned_data
+    said, now = form.cleaned_data, last_byte_time(visit.request, visit.site.clock)
     hand_in = HandIn(visit.team, said["task"], name=said.get("name", ""))
     path: Path | None = None
     if isinstance(form, ImageForm):
@@ -93,7 +94,7 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
         except UploadRefused as refused:
             raise Rejected(f"submission {hand_in.file_name}", [refused.problem]) from refused
     with visit.site.note_at_once(visit.actor.person) as admin:
-        arrival = arrivals.record_arrival(admin, hand_in, path)
+        arrival = arrivals.record_arrival(admin, hand_in, path, now=now)
     if arrival.id in visit.season.arrivals:
         messages.info(visit.request, "The same arrived before and was not taken again: this is what became of it.")
     return arrival
