@@ -15,10 +15,13 @@ def main() -> None:
         sys.stdout.write(f"sparring {__version__}\n")
         return
     gc.disable()  # nothing that imports make is garbage, and looking for it takes a tenth of their time
-    if sys.argv[1:2] == ["pod"]:
-        from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
-    else:
-        from orchestrator.cli.app import main as command  # noqa: PLC0415  see above
+    try:
+        if sys.argv[1:2] == ["pod"]:
+            from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
+        else:
+            from orchestrator.cli.app import main as command  # noqa: PLC0415  see above
+    except KeyboardInterrupt:  # a command itself says so by its own means
+        sys.exit(130)
     command()
 
 

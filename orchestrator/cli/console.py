@@ -64,7 +64,9 @@ Backend = Annotated[
 ]
 Unisolated = Annotated[
     bool,
-    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
+    typer.Option(
+        "--allow-unisolated", help="Let strangers' submissions run on the process backend, which isolates nothing."
+    ),
 ]
 OTHER_SPELLINGS = ("--license", "--flavour")
 """Options that are accepted beside those that documents use: American spelling, and former names."""

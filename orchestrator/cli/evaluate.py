@@ -72,7 +72,7 @@ def evaluate(
     wanted = evaluation.prepare_evaluation(path, under.read_contest(), under.task, under.pictures)
     console.quiet_logs()
     if under.backend == "process":
-        err.print("[yellow]note:[/] on the process backend your player runs with your rights, without walls")
+        err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
     with _round_folder(under.out_dir) as folder:
         progress = EvaluationProgress(wanted, folder)
         # It is the participant's own code.

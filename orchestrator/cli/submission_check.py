@@ -329,7 +329,7 @@ def _subject(subject: str, options: CheckOptions) -> CheckSubject:
 def _warn_unisolated(options: CheckOptions) -> None:
     console.quiet_logs(watched=True)
     if options.backend == "process":
-        err.print("[yellow]note:[/] on the process backend your player runs with your rights, without walls")
+        err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
 
 
 def _print_step(number: int, step: CheckStep) -> None:

@@ -16,6 +16,7 @@ from orchestrator.domain.contest_format import (
     SeasonRound,
 )
 from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
+from orchestrator.domain.outcomes import Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side, Submission
@@ -153,7 +154,7 @@ class Unrestricted(Format[UnrestrictedRules]):
         return Row(
             submission=defence.id,
             score=Fraction(_PERCENT * answered, tally.total) if tally is not None and counted else None,
-            reason=standing.unranked_reason or ("" if counted else "not played yet"),
+            reason=standing.unranked_reason or _incomplete_reason(tally),
             values={
                 "asked": Value(None if tally is None else tally.total),
                 "abstained": Value(None if tally is None else tally.abstained),
@@ -162,3 +163,12 @@ class Unrestricted(Format[UnrestrictedRules]):
             receipt_number=standing.receipt_number,
             submitted=defence.submitted,
         )
+
+
+def _incomplete_reason(tally: Tally | None) -> str:
+    """Returns why a defence has no share of labelled pictures, "" where it has one."""
+    if tally is None:
+        return "not played yet"
+    if tally.complete:
+        return ""
+    return f"{tally.not_played} of {tally.total} pictures were not played: its faults took too long"

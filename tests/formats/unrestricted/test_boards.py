@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from fractions import Fraction
 
+from orchestrator import plugins
 from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.boards import attacker_board, defence_board
 from orchestrator.formats.unrestricted.fold import fold
@@ -97,3 +98,15 @@ def test_every_rule_has_its_sentence_and_follows_the_settings() -> None:
     assert {rule for rule, words in plain if other[rule] != words} == {"U2", "U3", "U4", "U5", "U7", "U8", "U10"}
     assert "500.00 EUR" in other["U10"]
     assert BICYCLE in other["U1"]
+
+
+def test_nobody_waits_for_what_faults_have_ended(table) -> None:
+    """A defence whose faults took too long is told so, and only one whose pictures are still to be played "yet"."""
+    kind = plugins.load_plugin("formats", "unrestricted")
+    played = table({"slow": {None: 40}, "later": {}}, not_played={("slow", None): 60})
+    [board] = kind(kind.rules_type()).leaderboards(played.records())
+    reasons = {row.submission: row.reason for row in board.rows}
+    assert reasons == {
+        "slow": "60 of 100 pictures were not played: its faults took too long",
+        "later": "not played yet",
+    }
