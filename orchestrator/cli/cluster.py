@@ -9,6 +9,7 @@ from orchestrator.application.kubernetes import render_jobs
 from orchestrator.cli import cluster_check, cluster_push, console, manifest_output
 from orchestrator.cli.console import Json
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 
 app = typer.Typer(no_args_is_help=True, help="Play rounds on a Kubernetes cluster.")
 app.command("check", epilog="Example: sparring cluster check contest.yaml --context gpu-cluster")(cluster_check.check)
@@ -19,7 +20,7 @@ app.command("sweep", epilog="Example: sparring cluster sweep round1")(cluster_ch
 @app.command("render", epilog="Example: sparring cluster render examples/demo/contest.yaml --offline")
 @console.command
 def render(
-    contest: Annotated[Path, typer.Argument(help="The contest file.", metavar="CONTEST")],
+    contest: Annotated[Path, typer.Argument(help="The contest file, or its folder.", metavar="CONTEST")],
     task: Annotated[str | None, typer.Option("--task", help="One task of several.")] = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Every job of the plan, not only those that wait for no other.")
@@ -39,7 +40,9 @@ def render(
 
     The output is a stream of YAML documents, as kubectl reads them.
     """
-    rendered = render_jobs.render_jobs(Contest(contest), render_jobs.RenderRequest(task, whole, offline, out_dir))
+    rendered = render_jobs.render_jobs(
+        Contest(contest_file(contest)), render_jobs.RenderRequest(task, whole, offline, out_dir)
+    )
     if as_json:
         console.print_json(manifest_output.manifest_document(rendered, offline=offline))
     else:

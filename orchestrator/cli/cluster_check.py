@@ -14,6 +14,7 @@ from orchestrator.errors import UsageError
 from orchestrator.executors.kubernetes import connectivity_probe
 from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.sandboxes.base import Check, CheckStatus
 
 
@@ -53,7 +54,7 @@ class PreflightFlags:
 @console.command
 def check(
     contest: Annotated[
-        Path | None, typer.Argument(help="The contest file whose needs count.", metavar="CONTEST", dir_okay=False)
+        Path | None, typer.Argument(help="The contest file whose needs count, or its folder.", metavar="CONTEST")
     ] = None,
     which: ClusterOptions = ClusterOptions(),
     probing: PreflightFlags = PreflightFlags(),
@@ -70,7 +71,7 @@ def check(
         )
     if probing.look_only and probing.out_dir is not None:
         raise UsageError("--look-only makes no pods, and --out wants one that looks; leave one away")
-    read = None if contest is None else Contest(contest)
+    read = None if contest is None else Contest(contest_file(contest))
     checks: list[Check] = []
     options = preflight.PreflightOptions(
         more, probing.out_dir, ProbeTimeouts(probing.patience), make_pods=not probing.look_only

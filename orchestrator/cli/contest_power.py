@@ -14,7 +14,7 @@ from orchestrator.cli import console
 from orchestrator.cli.console import Json, err, out, safe_text
 from orchestrator.cli.estimate_output import duration_text
 from orchestrator.intake.contest_file import Contest
-from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.scoring.power_simulation import StatedGrades, StatedRates
 
 _HOUR = 3600
@@ -75,11 +75,10 @@ def power(
     Nothing is played. The rates are yours: look at what a contest like it measured. Warns where a prize would hang on
     noise.
     """
-    path = ContestFolder(contest).file if contest.is_dir() else contest
     if err.is_terminal and not as_json:
         err.print(f"simulating {rounds} rounds", style="dim")
     forecast = contest_power.forecast_contest(
-        Contest(path),
+        Contest(contest_file(contest)),
         StatedRates(rates.clean, rates.attacked, rates.gap, rates.shared, rates.seed_spread),
         StatedGrades(gap=rates.grade_gap),
         PlannedSize(size.attacks, size.defences, size.seeds, size.slots, size.items),

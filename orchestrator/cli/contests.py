@@ -13,7 +13,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
-from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.contest_folder import ContestFolder, contest_file
 from orchestrator.picture_files import task_zip
 
 app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
@@ -105,7 +105,7 @@ def sample(
 ) -> None:
     """Write a task's public pictures and their labels as an archive of arrays, which `train.py --data` reads."""
     path = output_paths.require_file_path(target, "--out")
-    contest = Contest(ContestFolder(file).file if file.is_dir() else file)
+    contest = Contest(contest_file(file))
     samples = public_pictures.write_public_pictures(contest, task, path)
     if as_json:
         console.print_json({"file": str(path), "pictures": len(samples), "classes": list(samples.classes)})
@@ -124,7 +124,7 @@ def check(
 
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
-    contest = Contest(ContestFolder(file).file if file.is_dir() else file)
+    contest = Contest(contest_file(file))
     tasks, roster = admission.check_contest(contest, seasons.season_round_names(contest))
     cells = contest.format.schedule(roster)
     sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}

@@ -21,6 +21,7 @@ from orchestrator.domain import events
 from orchestrator.errors import Cancelled, UsageError
 from orchestrator.execution.round_runner import EventCallback
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.reports import formatting
 from orchestrator.scoring.results_file import RowPart, ValuePart
 
@@ -50,7 +51,7 @@ class EvaluateOptions:
 
     def read_contest(self) -> Contest:
         """Returns the contest. Raises UsageError where there is no such file."""
-        path = self.contest or resources.resource_path(*SHIPPED_CONTEST)
+        path = contest_file(self.contest or resources.resource_path(*SHIPPED_CONTEST))
         if not path.is_file():
             raise UsageError(f"there is no file {path}; give the contest file of a warm-up as --contest")
         return Contest(path)

@@ -24,6 +24,7 @@ from orchestrator.intake import manifest
 from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
 from orchestrator.intake.compliance.trial_match import CheckStep
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.protocol import transcript
 
 STDERR_LINES = 20
@@ -69,7 +70,9 @@ class CheckOptions:
 
     def read_contest(self) -> Contest:
         """Returns the contest, with the access model that is wanted: its number of queries is the contest's own."""
-        contest = Contest(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
+        contest = Contest(
+            contest_file(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
+        )
         return contest if self.access is None else contest.with_access(self.access)
 
 

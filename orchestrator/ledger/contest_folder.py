@@ -122,3 +122,8 @@ class ContestFolder:
     def round(self, name: str, task: str) -> RoundFolder:
         """Returns the folder of one round of one task."""
         return RoundFolder(self.path / "rounds" / name / task)
+
+
+def contest_file(path: Path) -> Path:
+    """Returns the contest file that a path names: itself, or that of a contest's folder."""
+    return ContestFolder(path).file if path.is_dir() else path

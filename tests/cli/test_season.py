@@ -101,6 +101,22 @@ def test_init_writes_a_file_that_is_fine(tmp_path) -> None:
     assert sparring("contest", "check", tmp_path / "cup" / "contest.yaml").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["contest", "check", "{}"],
+        ["contest", "power", "{}", "--rounds", "20"],
+        ["cluster", "render", "{}", "--offline"],
+        ["submission", "debug", SUBMISSION, "--contest", "{}"],
+    ],
+    ids=lambda words: " ".join(map(str, words[:2])),
+)
+def test_whoever_reads_a_contest_file_takes_its_folder(cup, words) -> None:
+    """A contest's folder stands for the contest.yaml in it, whichever command is given it."""
+    done = sparring(*(str(word).replace("{}", str(cup)) for word in words))
+    assert done.exit_code == 0, done.output
+
+
 def test_a_file_of_several_tasks_is_checked(tmp_path) -> None:
     """`contest check` reads the pictures of every task, and `round run --out` wants one."""
     text = (Path(__file__).resolve().parents[2] / "examples" / "tournament" / "contest.yaml").read_text()
