@@ -1,16 +1,15 @@
 """`sparring contest show`, `team list` and `submission list`: what a contest's ledger says now. They change nothing."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
@@ -63,12 +62,13 @@ def teams(folder: season.ContestDir, as_json: Json = False) -> None:
     if as_json:
         console.print_json(rows)
         return
-    table = _table("team", "people", "submissions")
-    for row in rows:
-        mark = " (organizers, A5)" if row["organizers"] else ""
-        people = ", ".join(safe_text(str(name)) for name in row["people"])
-        table.add_row(f"{safe_text(str(row['team']))}{mark}", people, str(row["submissions"]))
-    out.print(table if rows else "no team yet: `sparring team add`")
+    marks = (" (organizers, A5)" if row["organizers"] else "" for row in rows)
+    columns = [
+        Column("team", [f"{row['team']}{mark}" for row, mark in zip(rows, marks, strict=True)], is_sentence=True),
+        Column("people", [", ".join(map(str, row["people"])) for row in rows], is_sentence=True),
+        Column("submissions", [str(row["submissions"]) for row in rows], is_number=True),
+    ]
+    _print_table(columns, "no team yet: `sparring team add`")
 
 
 @console.command
@@ -92,11 +92,14 @@ def submissions(
     if as_json:
         console.print_json([_entry_document(entry) for entry in wanted])
         return
-    table = _table("submission", "team", "task", "side", "received", "state")
-    for entry in wanted:
-        row = _entry_document(entry)
-        table.add_row(*(safe_text(str(row[key])) for key in ("id", "team", "task", "side", "received", "state")))
-    out.print(table if wanted else "no such submission was received")
+    rows = [_entry_document(entry) for entry in wanted]
+    columns = [
+        Column(
+            "submission" if key == "id" else key, [str(row[key]) for row in rows], is_sentence=key in {"team", "state"}
+        )
+        for key in ("id", "team", "task", "side", "received", "state")
+    ]
+    _print_table(columns, "no such submission was received")
 
 
 def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
@@ -148,8 +151,10 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in columns:
-        table.add_column(name)
-    return table
+def _print_table(columns: list[Column], nothing: str) -> None:
+    """Prints columns of texts that are not safe for the terminal yet, or what is said where there is no row."""
+    if not columns[0].cells:
+        out.print(nothing)
+        return
+    for table in fitting_tables([replace(each, cells=[safe_text(cell) for cell in each.cells]) for each in columns]):
+        out.print(table)

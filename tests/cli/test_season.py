@@ -394,6 +394,18 @@ def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
     assert json.loads(licensed.stdout)["licence"] == "MIT"
 
 
+def test_lists_cut_no_id_and_no_date_on_a_narrow_terminal(entered, monkeypatch) -> None:
+    """What does not fit beside each other is printed in several tables, and a name of several words in lines."""
+    long = "ada@example.org:Wolfeschlegelsteinhausenbergerdorff the Second"
+    assert sparring("team", "add", entered, "A team with a name of eight words", "--member", long).exit_code == 0
+    monkeypatch.setenv("COLUMNS", "50")
+    received = json.loads(sparring("submission", "list", entered, "--json").stdout)[0]["received"]
+    assert received in sparring("submission", "list", entered).stdout
+    teams = sparring("team", "list", entered).stdout
+    assert "Wolfeschlegelsteinhausenbergerdorff" in teams
+    assert "…" not in teams
+
+
 def test_the_last_organizer_stays(cup) -> None:
     """Nobody could run the contest on its site any more; with a second one the first may go."""
     assert sparring("role", "grant", cup, "organizer", "person-1:Olga").exit_code == 0
