@@ -1,6 +1,8 @@
 """An application of ASGI, asked in this process as the server asks it."""
 
 import asyncio
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -56,6 +58,34 @@ async def send_request(application, path, method="GET", query="", pieces=(b"",),
     start, *rest = answered
     found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], found, b"".join(each.get("body", b"") for each in rest), len(rest))
+
+
+@contextmanager
+def running_application():
+    """Gives the service without a server; at the end its threads give back their connections to the database."""
+    from orchestrator.web.application import Application
+
+    application = Application()
+    try:
+        yield application
+    finally:
+        for threads in (application._reading, application._writing):
+            _end(threads._executor)
+
+
+def _end(executor):
+    from django.db import connections
+
+    count = executor._max_workers
+    everybody = threading.Barrier(count)
+
+    def close():
+        everybody.wait(60)  # so that each thread has one of these
+        connections.close_all()
+
+    for each in [executor.submit(close) for _ in range(count)]:
+        each.result(60)
+    executor.shutdown()
 
 
 def ask(application, path, method="GET", query="", pieces=(b"",), **headers):

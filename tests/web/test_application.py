@@ -15,9 +15,8 @@ from tests.web import asgi
 @pytest.fixture
 def application(contest):
     """The service of a contest."""
-    from orchestrator.web.application import Application
-
-    return Application()
+    with asgi.running_application() as made:
+        yield made
 
 
 @pytest.fixture

@@ -133,14 +133,20 @@ def test_nobody_sees_what_is_hidden_from_them(world, who: Somebody):
     assert seen == []
 
 
+@pytest.fixture
+def application(world):
+    """The service of that contest."""
+    with asgi.running_application() as made:
+        yield made
+
+
 @pytest.mark.slow
-def test_visitors_get_nothing_from_memory_that_others_saw(world):
+def test_visitors_get_nothing_from_memory_that_others_saw(world, application):
     """Everybody with an account looks at every page first; then a visitor, twice, of whom Django is asked once."""
-    from orchestrator.web.application import Application
     from orchestrator.web.page_cache import PageCache
     from orchestrator.web.urls import PAGES
 
-    hidden, cache = [each for each in canaries(world) if VISITOR.name not in each.seen_by], PageCache(Application())
+    hidden, cache = [each for each in canaries(world) if VISITOR.name not in each.seen_by], PageCache(application)
     for who in PEOPLE:
         session = world.client(who).cookies["session"].value
         for address in sorted(addresses(world, PAGES, who)):

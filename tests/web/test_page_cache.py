@@ -23,11 +23,9 @@ class Seconds:
 class Asked:
     """The service behind the cache, and which requests came through to it."""
 
-    def __init__(self):
-        from orchestrator.web.application import Application
-
+    def __init__(self, application):
         self.paths, self.came, self.gate = [], None, None
-        self._application = Application()
+        self._application = application
 
     async def __call__(self, scope, receive, send):
         """Answers a request, once the gate is open."""
@@ -47,7 +45,8 @@ def seconds():
 @pytest.fixture
 def asked(season):
     """A season's site."""
-    return Asked()
+    with asgi.running_application() as application:
+        yield Asked(application)
 
 
 @pytest.fixture
@@ -219,14 +218,10 @@ def test_a_request_that_is_refused_takes_no_page_away(cache, asked, seconds):
 def test_a_page_that_is_gone_is_forgotten(cache, asked, seconds, season):
     """Once Django answers otherwise, so does the cache; a fault of ours is passed on and not kept."""
     assert asgi.ask(cache, "/boards/").status == 200
-    ledger = season / "contest.sqlite"
-    hidden = ledger.rename(season / "hidden")
-    text = (season / "contest.yaml").read_text()
-    (season / "contest.yaml").unlink()
+    hidden = (season / "contest.yaml").rename(season / "hidden")
     seconds.now += 2
     assert asgi.ask(cache, "/boards/").status in (500, 503)
-    hidden.rename(ledger)
-    (season / "contest.yaml").write_text(text)
+    hidden.rename(season / "contest.yaml")
     assert asgi.ask(cache, "/boards/").status == 200
 
 

@@ -256,10 +256,10 @@ def test_large_bodies_come_only_where_files_are_handed_in(service, path, mebibyt
 )
 def test_who_sends_too_much_is_told_how_much_may_come(contest, path, words):
     """People on a page, programs in JSON, with the headers of every other answer."""
-    from orchestrator.web.application import Application
     from orchestrator.web.body_limits import limit_bodies
 
-    answer = asgi.ask(limit_bodies(Application()), path, "POST", Content_Length=str(10**9))
+    with asgi.running_application() as application:
+        answer = asgi.ask(limit_bodies(application), path, "POST", Content_Length=str(10**9))
     assert answer.status == 413
     assert [word for word in words if word not in answer.body.decode()] == []
     assert (answer.headers["cache-control"], answer.headers["connection"]) == ("private, no-store", "close")

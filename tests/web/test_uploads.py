@@ -281,22 +281,18 @@ def test_a_last_byte_before_the_close_counts_after_it(contest, team, clock):
 def test_a_last_byte_before_the_close_may_wait_for_a_thread(contest, team, clock, monkeypatch):
     """Many hand in at the last moment: what counts is when the body was whole, not when somebody looked at it."""
     from orchestrator.web import arrival_time
-    from orchestrator.web.application import Application
 
     file = contest / "contest.yaml"
     file.write_text(file.read_text("utf-8") + "\ncloses: 2027-03-01T12:00:02Z\n", "utf-8")
     path = team.upload_path(team.begin_upload(DATA))
     seconds = [100.0]
     monkeypatch.setattr(arrival_time, "monotonic", lambda: seconds[0])
-    application = Application()
-    respond = application._respond
 
     def wait_and_respond(scope, request):
         clock.pass_time(seconds=5)
         seconds[0] += 5
         return respond(scope, request)
 
-    monkeypatch.setattr(application, "_respond", wait_and_respond)
     headers = {
         "Authorization": f"Bearer {team.token}",
         "Tus_Resumable": "1.0.0",
@@ -304,7 +300,10 @@ def test_a_last_byte_before_the_close_may_wait_for_a_thread(contest, team, clock
         "Content_Type": "application/offset+octet-stream",
         "Content_Length": str(len(DATA)),
     }
-    answer = asgi.ask(application, f"/api/v1{path}", "PATCH", pieces=(DATA,), **headers)
+    with asgi.running_application() as application:
+        respond = application._respond
+        monkeypatch.setattr(application, "_respond", wait_and_respond)
+        answer = asgi.ask(application, f"/api/v1{path}", "PATCH", pieces=(DATA,), **headers)
     assert answer.status == 204, answer.body
     [arrival] = arrived(contest)
     assert arrival.time == "2027-03-01T12:00:00.000+00:00"
