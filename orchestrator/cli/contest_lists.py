@@ -33,6 +33,8 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
     )
     why = f": {safe_text(closing['reason'], 300)}" if closing and closing["reason"] else ""
     out.print(f"opens     {document['opens'] or 'at once'}, {closes}{why}", soft_wrap=True)
+    for sentence in document["prizes"]:
+        out.print(f"prize     {safe_text(sentence, 500)}", soft_wrap=True)
     out.print(f"teams     {document['teams']}")
     for task in document["tasks"]:
         sides = (
@@ -112,6 +114,7 @@ def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
         "opens": window.opens and window.opens.isoformat(),
         "closes": window.closes and window.closes.isoformat(),
         "closing": window.closing and asdict(window.closing),
+        "prizes": contest.file.prizes,
         "teams": len(found.teams),
         "tasks": [_task_document(contest, found, each.name) for each in contest.file.all_tasks],
         "waiting": len(found.pending_arrivals),

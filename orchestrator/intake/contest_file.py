@@ -219,6 +219,8 @@ class ContestFile(_Section):
     """From when on submissions are received, with a time zone; for a contest in a folder."""
     closes: AwareDatetime | None = None
     """Until when submissions are received."""
+    prizes: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=50)] = []
+    """What may be won, a sentence each, for people to read: nothing is computed from it."""
     labels: Literal[True, "none"] = True
     """Whether attacks get the true labels (rule A2)."""
     access: AccessSection = AccessSection()

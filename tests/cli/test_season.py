@@ -385,6 +385,9 @@ def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
     assert json.loads(sparring("submission", "list", entered, "--side", "defense", "--json").stdout) == []
     assert len(json.loads(sparring("submission", "list", entered, "--side", "attack", "--json").stdout)) == 1
     assert "digits: 1 attack\n" in sparring("contest", "show", entered).stdout
+    with (entered / "contest.yaml").open("a", encoding="utf-8") as file:
+        file.write("\nprizes: [A cake for the first place.]\n")
+    assert "prize     A cake for the first place.\n" in sparring("contest", "show", entered).stdout
     assert json.loads(sparring("submission", "list", entered, "--team", "Nobody", "--json").stdout) == []
     refused = sparring("submission", "list", entered, "--task", "cats")
     assert (refused.exit_code, "there is no task 'cats'; there is digits" in said(refused)) == (2, True)

@@ -163,6 +163,18 @@ def test_rules_limits_and_tasks_are_on_the_home_page(fresh):
     assert "200 pictures, grey, 8 x 8 pixels" in words or name != "tournament"
 
 
+def test_prizes_are_on_the_home_page(service, tmp_path):
+    """As the organizers wrote them, as text; without any there is no heading."""
+    folder = tmp_path / "cup"
+    seasons.create_contest(folder, "tournament")
+    file, sentence = folder / "contest.yaml", "First place of each board gets 500 EUR & <b>fame</b>."
+    with serving(folder):
+        assert "Prizes" not in Tree(client_of().get("/").content.decode()).words
+        file.write_text(f"{file.read_text('utf-8')}\nprizes:\n  - {sentence}\n")
+        assert f"Prizes {sentence}" in Tree(client_of().get("/").content.decode()).words
+        assert client_of().get("/api/v1/contest").json()["prizes"] == [sentence]
+
+
 def test_dates_have_their_zone(service, tmp_path):
     """What the file says is shown as it says it, with whether submissions are received now."""
     folder = tmp_path / "cup"

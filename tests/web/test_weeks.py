@@ -217,9 +217,9 @@ def program(world, name: str):
     token = tokens.issue(account, "laptop", tokens.Scope.SUBMIT, now=world.now, lifetime=day)
     client = Client(HTTP_HOST="127.0.0.1:8000", headers={"Authorization": f"Bearer {token}"})
 
-    def send(path: str, data: bytes | None = None):
-        address = f"/api/v1{path}"
-        return client.get(address) if data is None else client.post(address, data, content_type="image/png")
+    def send(path: str, data: bytes | dict[str, str] | None = None):
+        address, kind = f"/api/v1{path}", "image/png" if isinstance(data, bytes) else "application/json"
+        return client.get(address) if data is None else client.post(address, data, content_type=kind)
 
     return send
 
@@ -239,6 +239,21 @@ def test_programs_hand_in_pictures_and_read_weeks(world) -> None:
     assert others("/pictures?team=owls", png(79)).status_code == 409
     assert [each["pictures"] for each in others("/weeks").json()] == [None, 5]
     assert (others("/weeks/2027-W04/pictures").status_code, len(others(f"/weeks/{WEEK}/pictures").json())) == (404, 5)
+
+
+def test_programs_appeal_against_a_ruling(world, mails) -> None:
+    """The owls object to the picture that breaks d1, once; the board is told; it is nobody else's to object to."""
+    path, text = f"/pictures/{world.pictures['broken']}/appeals", {"text": "It is a model bird."}
+    send = program(world, "Oda")
+    assert send(f"{path}?team=owls", {"text": ""}).status_code == 422
+    done = send(f"{path}?team=owls", text)
+    assert done.status_code == 201, done.content
+    [filed] = [each for each in acts(world.folder, events.PictureAppealed) if each.appeal == done.json()["appeal"]]
+    assert (filed.team, filed.picture, filed.text) == ("owls", world.pictures["broken"], text["text"])
+    assert all(filed.appeal in each.body for each in mails if "An appeal waits" in each.subject)
+    assert send(f"{path}?team=owls", text).status_code == 409
+    assert program(world, "Kim")(f"{path}?team=owls", text).status_code == 404
+    assert send(f"/pictures/{world.pictures['kites']}/appeals?team=owls", text).status_code == 404
 
 
 def test_programs_of_a_conflicted_member_find_no_trace(world) -> None:

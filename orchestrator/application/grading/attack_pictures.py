@@ -3,6 +3,7 @@
 import secrets
 from datetime import datetime
 
+from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.graded_pictures import encode_png
 from orchestrator.bundles.receipts import Receipt
@@ -10,6 +11,7 @@ from orchestrator.domain.ids import digest
 from orchestrator.domain.submissions import PictureFormat, Side
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted.commands import Result, Upload, receive_picture
+from orchestrator.formats.unrestricted.events import PictureAppealed
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.intake.contest_file import Contest
@@ -61,6 +63,19 @@ def hand_in_picture(
 
     contest.act(command, now)
     return contest.read(lambda state: state.receipts[team, file_digest])
+
+
+def appeal_against_ruling(
+    contest: UnrestrictedContest, actor: str, team: str, picture: str, text: str, now: datetime
+) -> str:
+    """Notes that a team objects to the ruling on a picture that concerns it, and returns the appeal's id (U8).
+
+    Raises Rejected where it may not, and UsageError for words that no entry may have.
+    """
+    appeal = secrets.token_hex(_ID_BYTES)
+    words = {"appeal": appeal, "picture": picture, "team": team, "text": text}
+    contest.propose(validated(PictureAppealed, actor=actor, **words), now)
+    return appeal
 
 
 def picture_png(contest: UnrestrictedContest, picture: str) -> bytes:

@@ -376,7 +376,7 @@ def _require_same_round(record: RoundView, part: TaskRound, context: RoundContex
         )
 
 
-_KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "trial_pictures", "submissions", "title"})
+_KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "prizes", "trial_pictures", "submissions", "title"})
 """Keys of a contest file that decide nothing of what is played in a season."""
 
 

@@ -38,6 +38,7 @@ def contest(request: HttpRequest) -> ContestPart:
         tasks=[task.name for task in file.all_tasks],
         takes_pictures=bool(found.format.picture_formats()),
         rules=found.format.rules.model_dump(mode="json"),
+        prizes=file.prizes,
         key=site.key_fingerprint,
         largest_upload=web_settings().file.largest_upload,
     )

@@ -36,6 +36,7 @@ class ContestPart(_Part):
     tasks: list[str]
     takes_pictures: bool = Field(description="whether attacks hand in archives of pictures in place of programs")
     rules: dict[str, Any]
+    prizes: list[str] = Field(description="what may be won, a sentence each")
     key: str = Field(description="the fingerprint of the key that signs receipts")
     largest_upload: int = Field(description="bytes of the largest file")
 
@@ -248,6 +249,20 @@ class AppealText(_Part):
 
     text: Annotated[str, Field(min_length=1, max_length=10_000)]
     finding: str = Field("", description="as `/submissions/ID/findings` names it")
+
+
+class RulingAppealText(_Part):
+    """Objects to the ruling on a picture (U8)."""
+
+    text: Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class RulingAppealPart(_Part):
+    """An objection to the ruling on a picture that was noted."""
+
+    appeal: str
+    picture: str
+    team: str
 
 
 class DeviceRequest(_Part):

@@ -12,8 +12,10 @@ from orchestrator.application.contests.unrestricted_views import PictureView, Vi
 from orchestrator.application.grading import attack_pictures
 from orchestrator.bundles.receipts import encode_receipt
 from orchestrator.formats.unrestricted.state import State
+from orchestrator.web import week_mails
 from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import unknown
+from orchestrator.web.api.schemas import RulingAppealPart, RulingAppealText
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.rate_limits import RequestKind
 
@@ -82,6 +84,26 @@ def receipt(request: HttpRequest, picture: str) -> HttpResponse:
         raise unknown("picture")
     made = attack_pictures.picture_receipt(contest, caller.site.contest().file.contest, picture)
     return HttpResponse(encode_receipt(made.document()), content_type="application/json")
+
+
+@router.post("/pictures/{picture}/appeals", response={201: RulingAppealPart}, auth=SUBMIT)
+def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText) -> RulingAppealPart:
+    """Objects to the ruling on a picture of one's team, or on one that breaks its defence (U8)."""
+    caller = caller_of(request)
+    contest = _contest(caller)
+    name = caller.require_team(team)
+
+    def concerned(state: State) -> bool:
+        known = state.pictures.get(picture)
+        return known is not None and (known.team == name or unrestricted_views.concerns(state, known, name))
+
+    if not contest.read(concerned):
+        raise unknown("picture")
+    caller.spend(RequestKind.APPEAL, caller.actor.person)
+    words = (caller.actor.person, name, picture, body.text)
+    filed = attack_pictures.appeal_against_ruling(contest, *words, caller.site.clock())
+    week_mails.appeal_waits(caller.site, contest, filed)
+    return RulingAppealPart(appeal=filed, picture=picture, team=name)
 
 
 def _contest(caller: Caller) -> UnrestrictedContest:

@@ -1,6 +1,5 @@
 """What a team does in an unrestricted contest: it hands in pictures, gets receipts, appeals, and declares conflicts."""
 
-import secrets
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,13 +11,12 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import unrestricted_views
-from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import PictureView
 from orchestrator.application.grading import attack_pictures
 from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
 from orchestrator.bundles.receipts import encode_receipt
-from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
@@ -31,7 +29,6 @@ from orchestrator.web.team_forms import TEXT_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import REFUSED, attempt, contest_of
 
-_ID_BYTES = 8
 DECLARED = (ConflictSource.DECLARED, ConflictSource.CO_AUTHOR, ConflictSource.ADVISOR)
 """The sources of a conflict that people declare."""
 
@@ -141,17 +138,13 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
         raise Http404
     form, problem = ObjectionForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
-        event = validated(
-            events.PictureAppealed,
-            actor=visit.actor.person,
-            appeal=secrets.token_hex(_ID_BYTES),
-            picture=picture_id,
-            team=visit.team,
-            text=form.cleaned_data["text"],
-        )
-        problem = attempt(lambda at: contest.propose(event, at), visit)
+
+        def appeal(at: datetime) -> None:
+            words = (visit.actor.person, visit.team, picture_id, form.cleaned_data["text"])
+            week_mails.appeal_waits(visit.site, contest, attack_pictures.appeal_against_ruling(contest, *words, at))
+
+        problem = attempt(appeal, visit)
         if not problem:
-            week_mails.appeal_waits(visit.site, contest, event.appeal)
             messages.success(visit.request, "Your appeal is on the record. The review board decides it.")
             return redirect(visit.team_url("team-picture", picture_id=picture_id))
     return render(
