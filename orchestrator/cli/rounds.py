@@ -291,6 +291,16 @@ def report(
     out.print(f"teams    {safe_text(str(written.teams))}: a page for each team alone", soft_wrap=True)
 
 
+@dataclass(frozen=True, slots=True)
+class DemoSite:
+    """Whether the demo is a site, and where."""
+
+    serve_it: Annotated[
+        bool, typer.Option("--serve", help="Open it as a site on this machine, whose worker plays the round.")
+    ] = False
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port of that site.")] = 8000
+
+
 @console.command
 def demo(
     out_dir: Out = Path("demo"),
@@ -299,9 +309,7 @@ def demo(
     slots: Slots = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,
     logs: LogOptions = LogOptions(),
-    serve_it: Annotated[
-        bool, typer.Option("--serve", help="Open it as a site on this machine, whose worker plays the round.")
-    ] = False,
+    site: DemoSite = DemoSite(),
     as_json: Json = False,
 ) -> None:
     """Play a whole contest on handwritten digits.
@@ -318,10 +326,10 @@ def demo(
     options = play_rounds.RunOptions(
         backend, slots, allow_unisolated=True, announce_replays=replay_output.forecast_announcer(log_json=logs.log_json)
     )
-    if serve_it:
+    if site.serve_it:
         if format_name is not DemoFormat.TOURNAMENT or gpu:
             raise UsageError("--serve opens the tournament's demo on processors; leave --format and --gpu away")
-        _serve_demo(out_dir, options, as_json=as_json)
+        _serve_demo(out_dir, options, site.port, as_json=as_json)
         return
     contest = Contest(_DEMOS[format_name])
     if gpu:
@@ -330,12 +338,12 @@ def demo(
     _play_file(contest, out_dir, options, as_json=as_json)
 
 
-def _serve_demo(out_dir: Path, options: play_rounds.RunOptions, *, as_json: bool) -> None:
+def _serve_demo(out_dir: Path, options: play_rounds.RunOptions, port: int, *, as_json: bool) -> None:
     """Serves the demo's contest, made where there is none yet."""
     if not ContestFolder(out_dir).exists:
         demo_contest.create_demo(out_dir, options)
     play = serve.WorkerOptions(backend=options.backend, allow_unisolated=True, slots=options.slots)
-    serve.run_service(out_dir, serve.Listening(), play, as_json=as_json)
+    serve.run_service(out_dir, serve.Listening(port=port), play, as_json=as_json)
 
 
 def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions, *, as_json: bool) -> None:

@@ -61,11 +61,19 @@ class Service:
 @contextmanager
 def serving(folder: Path, port: int | None = None, options: Sequence[str] = ("--no-worker",)) -> Iterator[Service]:
     """Runs `sparring serve` for a contest's folder until the block ends; without other options without a worker."""
-    port = port or free_port()
-    log = folder.with_name(f"{folder.name}.log")
-    command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--json", *options]
+    command = ["serve", str(folder), *options]
     if database := postgresql.url_of(folder):
         command += ["--database", database]
+    with running(command, folder, port) as service:
+        yield service
+
+
+@contextmanager
+def running(words: Sequence[str], folder: Path, port: int | None = None) -> Iterator[Service]:
+    """Runs a command that serves the contest in a folder until the block ends."""
+    port = port or free_port()
+    log = folder.with_name(f"{folder.name}.log")
+    command = [sys.executable, "-m", "orchestrator", *words, "--port", str(port), "--json"]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
     assert process.stdout is not None
