@@ -107,7 +107,7 @@ def read_contest(bundle: Bundle) -> ContestState:
                 act, contest_events.ContestOpened
             ):
                 raise NotGenuine(place, f"is a {printable(act.kind)} event, which does not belong here")
-            if contest.season.closing is not None and _takes_in(act):
+            if contest.season.closing is not None and _takes_in(act, contest.season.closing.time):
                 raise NotGenuine(place, "receives something after the organizers closed submissions")
             with untrusted(place):
                 contest.season.apply(act, link.time)
@@ -126,11 +126,11 @@ def read_contest(bundle: Bundle) -> ContestState:
     return contest
 
 
-def _takes_in(act: contest_events.ContestEvent) -> bool:
-    """Returns whether something comes to the contest with this act, and did not arrive earlier."""
-    return isinstance(act, contest_events.SubmissionArrived) or (
-        isinstance(act, contest_events.SubmissionReceived) and not act.arrival
-    )
+def _takes_in(act: contest_events.ContestEvent, closed: str) -> bool:
+    """Returns whether something comes to the contest with this act that did not arrive before submissions closed."""
+    if isinstance(act, contest_events.SubmissionArrived):
+        return not act.last_byte or act.last_byte >= closed
+    return isinstance(act, contest_events.SubmissionReceived) and not act.arrival
 
 
 def _played_rounds(season: Season) -> list[tuple[str, str, str]]:

@@ -27,11 +27,11 @@ def upload(cup, kind: str = "attack_noop", name: str = "") -> Path:
     return package_writer.write_package(folder, cup.path / f"upload-{name or kind}").path
 
 
-def arrive(cup, path: Path | None, actor: str = "person-1", **said):
-    """Takes a file in for team One."""
+def arrive(cup, path: Path | None, actor: str = "person-1", now: datetime | None = None, **said):
+    """Takes a file in for team One, whose last byte was here at `now`."""
     with seasons.administer(cup.folder.path, actor, cup.clock) as admin:
         words = {"team": "One", "task": "quarters"} | ({"file_name": "mine.tar"} if path else {}) | said
-        return arrivals.record_arrival(admin, HandIn(**words), path)
+        return arrivals.record_arrival(admin, HandIn(**words), path, now=now)
 
 
 def admit(cup, arrival: str):

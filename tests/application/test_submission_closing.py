@@ -69,6 +69,20 @@ def test_what_arrived_before_the_close_is_admitted_after_it(cup, after) -> None:
     assert admit(cup, arrival.id).outcome == "received"
 
 
+@pytest.mark.parametrize(("seconds", "counts"), [(0.001, True), (0, False)])
+def test_a_file_that_was_whole_before_the_close_counts(cup, seconds, counts) -> None:
+    """Its digest takes a while, and the organizers close meanwhile: the moment of its last byte decides."""
+    close_at_one(cup)
+    last_byte = cup.clock() - timedelta(seconds=seconds)
+    cup.wait(seconds=1)
+    if counts:
+        arrival = arrive(cup, upload(cup), now=last_byte)
+        assert admit(cup, arrival.id).outcome == "received"
+    else:
+        with pytest.raises(Rejected, match=SAID):
+            arrive(cup, upload(cup), now=last_byte)
+
+
 def test_what_is_tried_while_submissions_close_is_refused(cup, monkeypatch) -> None:
     """What is handed in at the desk is received when its trial match is over: the close comes before that."""
 

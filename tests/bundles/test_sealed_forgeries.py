@@ -57,6 +57,25 @@ def test_what_came_after_the_close_is_found(forge):
     assert bundles.verify_bundle_or_receipt(forged.sign(), None, None)
 
 
+@pytest.mark.parametrize(("last_byte", "is_late"), [("2026-01-01T00:00:00.000+00:00", False), ("", True)])
+def test_a_file_that_was_whole_before_the_close_may_be_noted_after_it(forge, last_byte, is_late):
+    """One that was whole at that moment may not."""
+
+    def noted_after_the_close(entries):
+        last, team = entries[-1], of_kind(entries, "submission_received")[0]["team"]
+        said = {"arrival": "0" * 16, "team": team, "task": "quarters", "side": "attack"}
+        said |= {"kind": "submission_arrived", "last_byte": last_byte or last["time"]}
+        entries.append(last | {"event": {"kind": "submissions_closed", "actor": "x", "reason": ""}})
+        entries.append({"seq": 0, "hash": "", "leaf": last["hash"], "public": said})
+
+    forged = forge("sealed-2")
+    forged.contest(noted_after_the_close)
+    if is_late:
+        assert place_of(forged.sign())[1] == "receives something after the organizers closed submissions"
+    else:
+        assert bundles.verify_bundle_or_receipt(forged.sign(), None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "every"),
     [

@@ -504,14 +504,16 @@ class ContestAdmin:
     def _validate_time(self, submitted: SubmissionRequest) -> list[Problem]:
         """Returns why nothing is received now: before the opening, or after the close.
 
-        What arrived is judged by the time of its arrival, however long its admission takes, and came before the
-        organizers closed submissions if it is on the ledger: nothing arrives afterwards.
+        What arrived is judged by the time of its arrival, however long its admission takes. It came before the
+        organizers closed submissions if it is on the ledger, or if its last byte was here before that.
         """
         file, arrived = self.contest.file, self._arrival_time(submitted)
         clock = arrived or submitted.arrived_at or self._clock()
         if file.opens and clock < file.opens:
             return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
-        window = submission_window(file, None if arrived else self.season.closing, self._judged_time(submitted))
+        judged, closing = self._judged_time(submitted), self.season.closing
+        came_before = arrived or (closing is not None and judged < datetime.fromisoformat(closing.time))
+        window = submission_window(file, None if came_before else closing, judged)
         if window.state != "closed" or window.closes is None:
             return []
         if window.closing is not None:

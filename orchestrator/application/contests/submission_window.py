@@ -40,8 +40,7 @@ def submission_window(file: ContestFile, closing: Closing | None, at: datetime) 
 
     Args:
         file: the contest file, with its dates.
-        closing: the organizers' act that keeps submissions closed, see `Season.closing`. None for what the contest's
-            ledger has as arrived: nothing arrives while they are closed, so it came before.
+        closing: the organizers' act that keeps submissions closed, see `Season.closing`. None for what came before.
         at: the time.
     """
     if closing is not None:
