@@ -12,6 +12,7 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 
@@ -37,15 +38,13 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
         out.print(f"prize     {safe_text(sentence, 500)}", soft_wrap=True)
     out.print(f"teams     {document['teams']}")
     for task in document["tasks"]:
-        sides = (
-            ", ".join(f"{count} {side}{'' if count == 1 else 's'}" for side, count in task["submissions"].items())
-            or "no submission"
-        )
+        counts = (counted_noun(count, side) for side, count in task["submissions"].items())
+        sides = ", ".join(counts) or "no submission"
         out.print(f"task      {safe_text(task['name'])}: {sides}", soft_wrap=True)
         for name, state in task["rounds"].items():
             out.print(f"          {safe_text(name)} round: {safe_text(state, 1000)}", soft_wrap=True)
     if document["waiting"]:
-        out.print(f"waiting   {document['waiting']} hand-ins to be admitted (`sparring status`)")
+        out.print(f"waiting   {counted_noun(document['waiting'], 'hand-in')} to be admitted (`sparring status`)")
 
 
 @console.command

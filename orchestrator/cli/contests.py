@@ -10,6 +10,7 @@ from orchestrator.application.contests import announcements, public_pictures, se
 from orchestrator.cli import console, contest_closing, contest_lists, contest_power, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
@@ -142,8 +143,9 @@ def check(
         summary = {"tasks": task_rows, "cells": len(cells), **sides}
         console.print_json({"ok": True, "summary": summary, "warnings": warnings, "contest": effective})
         return
-    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    verdict = f"[yellow]fine, with {count} at the end[/]" if warnings else "[green]fine[/]"
+    verdict = (
+        f"[yellow]fine, with {counted_noun(len(warnings), 'warning')} at the end[/]" if warnings else "[green]fine[/]"
+    )
     out.print(f"{verdict}  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
     for task in tasks:
         budget = f"{task.budget.norm} {task.budget.epsilon}/255" if task.budget else "no budget"

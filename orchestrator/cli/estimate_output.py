@@ -8,6 +8,7 @@ from rich.table import Table
 
 from orchestrator.cli import console
 from orchestrator.cli.console import out, safe_text
+from orchestrator.domain.text import counted_noun
 from orchestrator.execution.estimate import RunEstimate, StageEstimate
 
 _HOUR = 3600
@@ -55,7 +56,7 @@ def _stage_row(stage: StageEstimate) -> tuple[str, ...]:
 def _estimate_summary(one: RunEstimate, price: float | None) -> str:
     if not any(stage.jobs for stage in one.stages):
         return "everything is played: running it again only writes the results"
-    slots = "1 slot" if one.slots == 1 else f"{one.slots} slots"
+    slots = counted_noun(one.slots, "slot")
     expected = "nothing like it was played yet, so no time is expected"
     if one.expected_seconds is not None:
         expected = f"about {duration_text(one.expected_seconds / one.slots)}, from what was played before"

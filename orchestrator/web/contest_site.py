@@ -11,6 +11,7 @@ from django.conf import settings
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.application.contests.submission_window import SubmissionWindow, submission_window
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest, unrestricted_rules
 from orchestrator.application.grading.rating_desk import RatingDesk
 from orchestrator.domain.contest_events import ContestEvent
@@ -100,6 +101,10 @@ class ContestSite:
                     raise
                 self._contest, self.file_problem = (changed, self._contest[1]), str(error)
         return self._contest[1]
+
+    def submission_window(self, season: Season) -> SubmissionWindow:
+        """Returns whether submissions are received now, by what a season says and by the contest file."""
+        return submission_window(self.contest().file, season.closing, self.clock())
 
     @contextmanager
     def administer(self, person: str) -> Iterator[ContestAdmin]:

@@ -13,8 +13,7 @@ from orchestrator.intake.contest_file import Contest
 def close_submissions(admin: ContestAdmin, reason: str = "") -> Closing:
     """Notes that nothing is received from now on, and returns that.
 
-    What is on the ledger by then is admitted, however long that takes. Raises UsageError where `closing_obstacle` says
-    why not.
+    What came before is admitted, however long that takes. Raises UsageError where `closing_obstacle` says why not.
     """
     event = validated(contest_events.SubmissionsClosed, actor=admin.actor, reason=reason)
     with admin.alone():

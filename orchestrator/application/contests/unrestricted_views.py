@@ -164,6 +164,11 @@ def concerns(state: State, picture: Picture, team: str) -> bool:
     return picture.team == team and picture.status is PictureStatus.INVALID
 
 
+def is_party(state: State, picture: Picture, team: str) -> bool:
+    """Returns whether a picture is a team's own, or its ruling concerns the team."""
+    return picture.team == team or concerns(state, picture, team)
+
+
 def may_see(state: State, viewer: Viewer, picture: Picture, now: datetime) -> bool:
     """Returns whether a picture is there for a viewer: public, or their team's own; never that of a conflict."""
     is_there = picture.team in viewer.teams or picture.status is not PictureStatus.RECEIVED

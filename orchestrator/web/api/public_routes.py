@@ -7,7 +7,6 @@ from pathlib import Path
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.domain.season import Season
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.redaction import redact_results
@@ -23,10 +22,10 @@ router = Router(auth=PUBLIC, tags=["everybody"])
 @router.get("/contest", response=ContestPart)
 def contest(request: HttpRequest) -> ContestPart:
     """The contest: what it is called, when it takes submissions, and by which rules it is judged."""
-    site = caller_of(request).site
-    found = site.contest()
+    caller = caller_of(request)
+    site, found = caller.site, caller.site.contest()
     file = found.file
-    window = submission_window(file, caller_of(request).season.closing, site.clock())
+    window = site.submission_window(caller.season)
     return ContestPart(
         contest=file.contest,
         title=file.title,
@@ -49,7 +48,7 @@ def status(request: HttpRequest) -> StatusPart:
     """How the contest stands."""
     caller = caller_of(request)
     file, now = caller.site.contest().file, caller.site.clock()
-    window = submission_window(file, caller.season.closing, now)
+    window = caller.site.submission_window(caller.season)
     return StatusPart(
         time=format_time(now),
         title=file.title,

@@ -93,11 +93,11 @@ def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText
     contest = _contest(caller)
     name = caller.require_team(team)
 
-    def concerned(state: State) -> bool:
+    def is_party(state: State) -> bool:
         known = state.pictures.get(picture)
-        return known is not None and (known.team == name or unrestricted_views.concerns(state, known, name))
+        return known is not None and unrestricted_views.is_party(state, known, name)
 
-    if not contest.read(concerned):
+    if not contest.read(is_party):
         raise unknown("picture")
     caller.spend(RequestKind.APPEAL, caller.actor.person)
     words = (caller.actor.person, name, picture, body.text)

@@ -128,7 +128,7 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
 
     def found(state: State) -> tuple[PictureView, bool] | None:
         known = state.pictures.get(picture_id)
-        if known is None or not (known.team == visit.team or unrestricted_views.concerns(state, known, visit.team)):
+        if known is None or not unrestricted_views.is_party(state, known, visit.team):
             return None
         contestable = unrestricted_views.contestable_pictures(state, visit.team, now)
         return unrestricted_views.picture_view(state, known), any(each.id == picture_id for each in contestable)

@@ -22,7 +22,7 @@ def close(visit: Visit) -> HttpResponseBase:
             return redirect_after(visit, "organize-close", done=done, text="Submissions are closed.")
     contest, now = visit.site.contest(), visit.site.clock()
     under_way = uploads.uploads_under_way(now)
-    window = submission_window(contest.file, visit.season.closing, now)
+    window = visit.site.submission_window(visit.season)
     return render(
         visit,
         "organize/close.html.j2",

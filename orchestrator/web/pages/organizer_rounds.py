@@ -10,7 +10,6 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import rejudging, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.ledger_in_words import read_deeds
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.publishing import bundles, published_bundles
 from orchestrator.bundles.layout import BundleKind
 from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
@@ -42,7 +41,7 @@ def rounds(visit: Visit) -> HttpResponseBase:
         ended=ended[::-1][:20],
         promotes_from=contest.format.promotes_from,
         names=names_of(visit.season),
-        window_in_words=window_in_words(submission_window(contest.file, visit.season.closing, visit.site.clock())),
+        window_in_words=window_in_words(visit.site.submission_window(visit.season)),
     )
 
 

@@ -9,7 +9,6 @@ from django.shortcuts import redirect
 
 from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.domain.contest_events import Role
 from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
@@ -29,7 +28,7 @@ def overview(visit: Visit) -> HttpResponseBase:
     """What waits for the organizers."""
     contest, season = visit.site.contest(), visit.season
     states = round_states.round_states(visit.site.folder, contest, season)
-    window = submission_window(contest.file, season.closing, visit.site.clock())
+    window = visit.site.submission_window(season)
     waiting, requests = list(season.pending_arrivals.values()), season.round_requests.values()
     return render(
         visit,

@@ -16,7 +16,6 @@ from django.utils.http import content_disposition_header
 from orchestrator.application.contests import appeals, arrivals, submission_allowance
 from orchestrator.application.contests.admission_steps import AdmissionStep
 from orchestrator.application.contests.arrivals import HandIn
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
 from orchestrator.domain.season import Arrival, Entry
 from orchestrator.domain.submissions import Side
@@ -73,7 +72,7 @@ def submit(visit: Visit) -> HttpResponseBase:
         pictures=[str(each) for each in contest.format.picture_formats()],
         problem=problem,
         tries=list(submission_allowance.tries_left(visit.season, contest, visit.team, today)),
-        window=submission_window(contest.file, visit.season.closing, visit.site.clock()),
+        window=visit.site.submission_window(visit.season),
         commands=_commands(visit.team, tasks),
         status=409 if problem else 400 if used.is_bound else 200,
     )

@@ -6,7 +6,6 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from orchestrator.application.contests import submission_allowance
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.contests.team_founding import found_team
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Person
@@ -85,7 +84,7 @@ def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
         ],
         refused_at_desk=[each for each in season.refusals if each.team == visit.team and not each.arrival],
         tries=list(submission_allowance.tries_left(season, contest, visit.team, today)),
-        window=submission_window(contest.file, visit.season.closing, visit.site.clock()),
+        window=visit.site.submission_window(season),
         findings=reports.findings,
         labels=finding_labels(visit.site),
         has_results=bool(reports.pages[visit.team].participations),

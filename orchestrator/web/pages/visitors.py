@@ -7,7 +7,6 @@ from pathlib import Path
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 
 from orchestrator import reports
-from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.publishing import published_bundles
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader, state_in_words
 from orchestrator.errors import UsageError
@@ -26,7 +25,7 @@ _FILE_TYPES = {"csv": "text/csv; charset=utf-8", "md": "text/markdown; charset=u
 def home(visit: Visit) -> HttpResponseBase:
     """The contest in words: what is played, when, by which rules."""
     contest = visit.site.contest()
-    window = submission_window(contest.file, visit.season.closing, visit.site.clock())
+    window = visit.site.submission_window(visit.season)
     changed = str(contest.path.stat().st_mtime_ns)
     return conditional(
         visit,
