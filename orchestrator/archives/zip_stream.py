@@ -164,8 +164,7 @@ class ZipStream:
         extra_fields = self._file.read(extra)
         if name_fields != (entry.flags, entry.method, entry.raw):
             raise MalformedArchive("a header that contradicts the list of members")
-        if (packed, size) == (_FULL_32, _FULL_32):
-            packed, size, extra_fields = _wide_sizes(extra_fields)
+        packed, size, extra_fields = _header_sizes(packed, size, extra_fields)
         size_fields = (checksum, packed, size)
         if size_fields != (entry.checksum, entry.packed, entry.member.size) and not (
             flags & _DESCRIBED and not any(size_fields)
@@ -214,13 +213,22 @@ def _member_kind(raw: bytes, mode: int) -> MemberKind:
     return kind
 
 
-def _wide_sizes(extra: bytes) -> tuple[int, int, bytes]:
-    """Returns the packed size and the size of a header that has them in 64 bits, and its other extra fields."""
+def _header_sizes(packed: int, size: int, extra: bytes) -> tuple[int, int, bytes]:
+    """Returns the packed size and the size that a member's header has, and its other extra fields.
+
+    An extra field may have them in 64 bits, in place of those in 32 bits. Python 3.11.2, with which NumPy writes its
+    archives on Debian 12, writes both: they have to be the same.
+    """
+    is_elsewhere = (packed, size) == (_FULL_32, _FULL_32)
     if len(extra) >= _WIDE_SIZES.size:
-        kind, length, size, packed = _WIDE_SIZES.unpack_from(extra)
+        kind, length, wide_size, wide_packed = _WIDE_SIZES.unpack_from(extra)
         if (kind, length) == (_ZIP_64, _WIDE_SIZES.size - 4):
-            return packed, size, extra[_WIDE_SIZES.size :]
-    raise MalformedArchive("a header without sizes", _PACK_SMALL)
+            if not is_elsewhere and (wide_packed, wide_size) != (packed, size):
+                raise MalformedArchive("a header that contradicts the list of members")
+            return wide_packed, wide_size, extra[_WIDE_SIZES.size :]
+    if is_elsewhere:
+        raise MalformedArchive("a header without sizes", _PACK_SMALL)
+    return packed, size, extra
 
 
 def _check_extra(extra: bytes) -> None:

@@ -180,8 +180,11 @@ def test_a_second_name_or_size_is_refused(make, refused, kind) -> None:
     assert "a second name or size" in refused(make.zip({**make.ordinary, info("x", extra=extra): b"x"}))[-1]
 
 
-def wide(make, size: int | None = None, packed: int | None = None) -> bytes:
-    """Returns a zip whose first header has its sizes, or others, in 64 bits, as NumPy writes it."""
+def wide(make, *, twice: bool, size: int | None = None, packed: int | None = None) -> bytes:
+    """Returns a zip of which a header has its sizes, or others, in 64 bits, as NumPy writes it.
+
+    `twice`: whether it has them in 32 bits, too, as by Python 3.11.2.
+    """
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as target:
         for name, content in make.ordinary.items():
@@ -189,18 +192,21 @@ def wide(make, size: int | None = None, packed: int | None = None) -> bytes:
                 member.write(content)
     data, length = made.getvalue(), len(make.ordinary["submission.yaml"])
     at = data.index(struct.pack("<2H2Q", 1, 16, length, length)) + 4
+    data = changed(data, data.rindex(b"PK\3\4", 0, at) + 18, struct.pack("<2L", *(length if twice else 2**32 - 1,) * 2))
     return changed(data, at, struct.pack("<2Q", length if size is None else size, length if packed is None else packed))
 
 
-def test_sizes_in_64_bits_may_say_what_the_list_says(make, read) -> None:
+@pytest.mark.parametrize("twice", [False, True])
+def test_sizes_in_64_bits_may_say_what_the_list_says(make, read, twice) -> None:
     """A writer that did not know how large a file gets leaves room for any size."""
-    assert read(wide(make)) == make.ordinary
+    assert read(wide(make, twice=twice)) == make.ordinary
 
 
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("lie", [{"size": 0}, {"size": 2**63}, {"packed": 0}, {"packed": 2**40}])
-def test_sizes_in_64_bits_that_contradict_the_list_are_refused(make, refused, lie) -> None:
+def test_sizes_in_64_bits_that_contradict_the_list_are_refused(make, refused, lie, twice) -> None:
     """The list and the header have to say the same size, however long its number is."""
-    assert "contradicts the list" in refused(wide(make, **lie))[-1]
+    assert "contradicts the list" in refused(wide(make, twice=twice, **lie))[-1]
 
 
 def test_a_header_without_sizes_is_refused(make, refused) -> None:
