@@ -1,5 +1,6 @@
 """A small task for whole jobs in containers, and images of players for it: which quarter of a picture is brightest?"""
 
+import functools
 import io
 import json
 import tarfile
@@ -28,8 +29,12 @@ def samples() -> Samples:
 
 
 def builder(engine: docker.DockerClient, base: str) -> Callable[[str], str]:
-    """Returns `image(submission)`: the id of an image whose player does what the name says, as in defence_crashes."""
+    """Returns `image(submission)`: the id of an image whose player does what the name says, as in defence_crashes.
 
+    Each is built once: where another worker builds the same, a second build would give the other's id.
+    """
+
+    @functools.cache
     def image(name: str) -> str:
         side, _, behaviour = name.partition("_")
         command = json.dumps(["python", "/player/player.py", side, behaviour])

@@ -7,6 +7,7 @@ is measured aside. Players crash, hang, run out of memory and answer nonsense in
 import json
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -177,6 +178,19 @@ def both(backend, players, engine, tmp_path) -> Callable[..., tuple[Driven, Roun
         return driven, there
 
     return play
+
+
+def test_an_image_stays_what_it_was_while_others_build_the_same(backend, engine, test_image):
+    """Two builds at the same moment make two images, and a build after them finds only one of both."""
+    builders = [brightest_quarter.builder(engine, test_image) for _ in range(2)]
+    name = f"attack_{secrets.token_hex(8)}"
+    with ThreadPoolExecutor() as threads:
+        made = list(threads.map(lambda build: build(name), builders))
+    try:
+        assert [build(name) for build in builders] == made
+    finally:
+        for image in {*made}:
+            engine.images.remove(image, force=True)
 
 
 def test_honest_players(both):
