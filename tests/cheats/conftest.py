@@ -63,6 +63,7 @@ class Expectation(BaseModel):
     `share` is between which two the share of its played answers lies that differ from the honest classifier's.
     `container` says that what it uses is a container's, or that it needs a container's pace. The others keep what they
     cheat with in their own process, so they are played as processes; with SPARRING_SOAK everything is in containers.
+    `shown_by` names the test that shows the same in seconds, with no process; such a program plays with SPARRING_SOAK.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -76,6 +77,7 @@ class Expectation(BaseModel):
     container: bool = False
     prevented_on: list[str] = []
     share: tuple[float, float] = (0.0, 0.0)
+    shown_by: str = ""
 
     @property
     def outcome(self) -> str:
@@ -109,6 +111,11 @@ def catalogue() -> tuple[Cheat, ...]:
     """Returns every hostile program, by name."""
     found = sorted(ZOO.glob("*/expect.yaml"))
     return tuple(Cheat(path.parent.name, YamlFile(path).parse_model(Expectation)) for path in found)
+
+
+def playing() -> tuple[Cheat, ...]:
+    """Returns the programs that play here: without SPARRING_SOAK those that no quicker test shows."""
+    return tuple(cheat for cheat in catalogue() if SOAK or not cheat.expects.shown_by)
 
 
 @dataclass(frozen=True)
@@ -159,9 +166,7 @@ class Zoo:
         """Returns the contest of all programs with the same conditions and backend, and the honest one."""
         conditions, backend = cheat.expects.contest, cheat.expects.backend
         like = [
-            other.name
-            for other in catalogue()
-            if (other.expects.contest, other.expects.backend) == (conditions, backend)
+            other.name for other in playing() if (other.expects.contest, other.expects.backend) == (conditions, backend)
         ]
         return self.play(tuple(sorted({"honest", *like})), conditions, seed=seed, backend=backend)
 
@@ -266,7 +271,7 @@ def _group(cheat: Cheat) -> pytest.MarkDecorator:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a test every program of the kind that it asks for, and every seed."""
     for name in CAUGHT.keys() & set(metafunc.fixturenames):
-        cheats = [cheat for cheat in catalogue() if cheat.expects.outcome == CAUGHT[name]]
+        cheats = [cheat for cheat in playing() if cheat.expects.outcome == CAUGHT[name]]
         metafunc.parametrize(name, [pytest.param(cheat, marks=_group(cheat), id=cheat.name) for cheat in cheats])
     if "seed" in metafunc.fixturenames:
         metafunc.parametrize("seed", SEEDS, ids=lambda seed: f"seed{seed}")

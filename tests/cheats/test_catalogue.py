@@ -3,13 +3,31 @@
 import re
 from pathlib import Path
 
-TEXT = (Path(__file__).parents[2] / "docs" / "cheats.md").read_text("utf-8")
+from orchestrator.domain.findings import FindingKind
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "cheats.md").read_text("utf-8")
 
 
 def test_few_are_prevented(programs) -> None:
     """At most three cheats are out of reach of a replay; of the others there are at least fifteen."""
     assert sum(each.expects.caught == "prevented" for each in programs) <= 3
     assert sum(each.expects.caught == "replay" for each in programs) >= 15
+
+
+def test_every_kind_plays_without_soak(programs) -> None:
+    """Each kind is caught in a played round of test-all, what uses its container as well; what is prevented plays."""
+    played = [each for each in programs if not each.expects.shown_by]
+    kinds = {kind for each in programs for kind in each.expects.kind}
+    assert {kind for each in played for kind in each.expects.kind} == kinds - {FindingKind.INCONSISTENT}
+    assert all(each in played for each in programs if each.expects.caught == "prevented")
+
+
+def test_who_does_not_play_without_soak_is_shown_by_a_test(programs) -> None:
+    """The test that a program names for it is there."""
+    for each in programs:
+        file, _, name = each.expects.shown_by.partition("::")
+        assert not file or f"\ndef {name}(" in (ROOT / file).read_text("utf-8"), each.name
 
 
 def test_every_program_is_described(programs) -> None:

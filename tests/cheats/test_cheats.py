@@ -101,8 +101,12 @@ def cheats_and_is_caught(zoo, cheat, backend: str) -> None:
     assert not played.findings("honest"), evidence(played, "honest")
 
 
+@pytest.mark.soak
 def test_memory_gains_nothing_by_default(zoo, programs) -> None:
-    """Where no sandbox sees two versions of a picture, who remembers them has the honest classifier's cells (A9)."""
+    """Where no sandbox sees two versions of a picture, who remembers them has the honest classifier's cells (A9).
+
+    In the quick tier test_memory_gains_nothing_where_versions_never_meet shows it.
+    """
     names = [each.name for each in programs if FindingKind.MEMORY in each.expects.kind]
     played = zoo.play(tuple(sorted(("honest", *names))), backend="process")
     assert names
