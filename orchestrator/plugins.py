@@ -9,6 +9,7 @@ registry to edit.
 import importlib
 import pkgutil
 import re
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,7 @@ def load_plugin(kind: str, name: str) -> Any:
         raise UsageError(f"{problem}; install the distribution that adds it again") from error
 
 
+@cache
 def _own_names(kind: str) -> frozenset[str]:
     package = PACKAGES[kind]
     path = importlib.import_module(package).__path__

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import structlog
 from hypothesis import settings
+from typer import testing
 
 from orchestrator.application.contests import seasons
 from orchestrator.intake.build_record import BuildRecord
@@ -30,9 +32,13 @@ Require = Callable[[str, str], NoReturn]
 
 
 def pytest_configure() -> None:
-    """Makes the consoles of the commands while COLUMNS is not set: Rich would keep its value, whatever a test sets."""
+    """Makes the consoles of the commands while COLUMNS is not set: Rich would keep its value, whatever a test sets.
+
+    The parser of a command line is made once for all tests: typer's runner would make those of all commands each time.
+    """
     os.environ.pop("COLUMNS", None)
     importlib.import_module("orchestrator.cli.console")
+    testing._get_command = cache(testing._get_command)
 
 
 @pytest.hookimpl(wrapper=True)

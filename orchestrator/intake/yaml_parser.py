@@ -6,6 +6,7 @@ It is apart because its import takes a while, and who only needs the models of f
 import re
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -79,12 +80,16 @@ def _bounded_yaml(tokens: int) -> YAML:
 
 
 def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
-    """Returns the mapping that a text of at most so many tokens is. Raises Rejected: it is none."""
+    """Returns the mapping that a text of at most so many tokens is, which nobody changes. Raises Rejected: it is none.
+
+    A service reads the same contest file for every act, and parsing it takes longer than most acts: the last few
+    mappings are kept.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
             _refuse_values(path, text, _bounded_yaml(tokens))
-            root = _bounded_yaml(tokens).load(text)
+            root = _load(text, tokens)
     except Rejected:
         raise
     except _BoundExceededError as error:
@@ -100,6 +105,11 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
     if not isinstance(root, CommentedMap):
         raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root
+
+
+@lru_cache(maxsize=8)
+def _load(text: str, tokens: int) -> Any:
+    return _bounded_yaml(tokens).load(text)
 
 
 def _refuse_values(path: Path, text: str, yaml: YAML) -> None:

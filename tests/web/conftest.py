@@ -30,15 +30,24 @@ def service(tmp_path_factory, service_database):
     return folder
 
 
+def empty_tables():
+    """Empties the tables of accounts and the cache.
+
+    What Django puts into them after a migration, the names of models and of permissions on them, nothing here reads.
+    """
+    from django.core.cache import cache
+    from django.core.management import call_command
+
+    call_command("flush", verbosity=0, interactive=False, inhibit_post_migrate=True)
+    cache.clear()
+
+
 @contextmanager
 def serving(folder):
     """Serves the contest in a folder; tables of accounts are empty."""
-    from django.core.cache import cache
-    from django.core.management import call_command
     from django.test import override_settings
 
-    call_command("flush", verbosity=0, interactive=False)
-    cache.clear()
+    empty_tables()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         yield folder
 
@@ -138,16 +147,13 @@ def fresh_world(service, played_world, tmp_path):
     from contextlib import ExitStack
     from itertools import count
 
-    from django.core.cache import cache
-    from django.core.management import call_command
     from django.test import override_settings
 
     numbers = count()
     with ExitStack() as served:
 
         def make():
-            call_command("flush", verbosity=0, interactive=False)
-            cache.clear()
+            empty_tables()
             made = worlds.copied(played_world, tmp_path / f"world-{next(numbers)}")
             served.enter_context(override_settings(SPARRING=WebSettings(contest=made.folder, address=ADDRESS)))
             worlds.people_sign_up(made)

@@ -15,7 +15,7 @@ from orchestrator.domain import contest_events
 from orchestrator.intake import package_writer
 from orchestrator.web.settings import FORM_BYTES, WebSettings
 from tests.application.conftest import HOW, PLAYER, PROTOCOL, Cup
-from tests.web.conftest import ADDRESS, client_of, give_role, make_account
+from tests.web.conftest import ADDRESS, client_of, empty_tables, give_role, make_account
 
 HOSTILE = '<b>"One"</b> \u202egnp & {{ 7*7 }}'
 WITHDRAWAL = {"reason": "it was the wrong one"}
@@ -521,14 +521,13 @@ def test_a_log_is_shown_with_its_step() -> None:
 
 def test_pictures_are_handed_in_where_the_format_takes_them(service, tmp_path) -> None:
     """The form then takes an archive of pictures and a name, no image and no side, and counts tries by day (C9)."""
-    from django.core.management import call_command
     from django.test import override_settings
 
     from orchestrator.application.contests import seasons
 
     folder = tmp_path / "set"
     seasons.create_contest(folder, "attack_set")
-    call_command("flush", verbosity=0, interactive=False)
+    empty_tables()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         client = _founder("Ada", "Rooks")
         page = text_of(client.get("/my/rooks/submit/"))

@@ -17,7 +17,7 @@ from orchestrator.ledger.stores.base import format_time
 from tests import postgresql
 from tests.application.conftest import HOW, NOON, PROTOCOL, TESTS, Cup
 from tests.reports.pages import Tree
-from tests.web.conftest import ADDRESS, client_of, make_account
+from tests.web.conftest import ADDRESS, client_of, empty_tables, make_account
 
 pytestmark = pytest.mark.xdist_group("visited")  # its contest is played once
 MARK = "QZLABELZQ"
@@ -48,14 +48,11 @@ def played(service, tmp_path_factory) -> Cup:
 
 def serving(folder):
     """Serves a contest's folder in this process."""
-    from django.core.cache import cache
-    from django.core.management import call_command
     from django.test import override_settings
 
     from orchestrator.web.settings import WebSettings
 
-    call_command("flush", verbosity=0, interactive=False)
-    cache.clear()
+    empty_tables()
     return override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS))
 
 

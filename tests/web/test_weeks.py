@@ -18,7 +18,7 @@ from tests import chromium, postgresql
 
 from . import week_world
 from .browsing import AXE, SCHEMES, WIDE, Person, Service
-from .conftest import ADDRESS, acts
+from .conftest import ADDRESS, acts, empty_tables
 from .test_questionnaire import serving_here
 from .week_world import PEOPLE, ROLES, SECOND, SIDE, TEAMS, WEEK, WeekWorld, png
 
@@ -36,16 +36,12 @@ def made_world(tmp_path_factory):
 @pytest.fixture
 def world(service, made_world, tmp_path):
     """A copy of the contest, served."""
-    from django.core.cache import cache
-    from django.core.management import call_command
-
     from orchestrator.web import contest_site
 
     folder = tmp_path / "cup"
     postgresql.copy_contest(made_world.folder, folder)
     made = WeekWorld(folder, SECOND, dict(made_world.pictures), dict(made_world.appeals))
-    call_command("flush", verbosity=0, interactive=False)
-    cache.clear()
+    empty_tables()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         contest_site.current_site().clock = made.clock
         week_world.people_sign_up()

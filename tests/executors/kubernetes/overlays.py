@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ Object = dict[str, Any]
 
 
 def documents(text: str) -> list[Object]:
-    """Returns the objects of a YAML stream, in which no key may stand twice."""
+    """Returns the objects of a YAML stream, in which no key may stand twice. They are the caller's own."""
+    return deepcopy(_parsed(text))
+
+
+@cache
+def _parsed(text: str) -> list[Object]:
     return [found for found in YAML(typ="safe", pure=True).load_all(text) if found is not None]
 
 
