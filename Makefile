@@ -44,6 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/broker.py
 	$(BIN)/python bench/round.py
+	$(BIN)/python bench/questions.py
 	$(BIN)/python bench/replay.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/cluster.py

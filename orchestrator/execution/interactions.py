@@ -60,11 +60,11 @@ class QuestionPlan:
 class DefenceAnswers:
     """What a run of questions to a defence gave, with its faults and its seconds of work.
 
-    The arrays are those of `integrity.replay_session.SessionAnswers`. `scores` has a column for each class, or none
-    where scores are not kept; it is NaN where there are none. `completed` is how many pictures have an outcome:
-    the first ones. The next `singles_left` are to be asked alone, because a question with all of them ended with a
-    fault. `sandbox` says which sandbox of the run each picture was put to, counted from 0; `sandbox_count` is how many
-    there were. `fault_seconds` is what faults cost (FaultBudget).
+    The arrays are those of `integrity.replay_session.SessionAnswers`; questions of the play leave `margins` NaN.
+    `scores` has a column for each class, or none where scores are not kept; it is NaN where there are none.
+    `completed` is how many pictures have an outcome: the first ones. The next `singles_left` are to be asked alone,
+    because a question with all of them ended with a fault. `sandbox` says which sandbox of the run each picture was put
+    to, counted from 0; `sandbox_count` is how many there were. `fault_seconds` is what faults cost (FaultBudget).
     """
 
     answers: NDArray[np.int32]
@@ -304,7 +304,8 @@ class _ClassifyRun(_QuestionRun[AnswersReply]):
         outcome = self.outcome
         outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
         if answered.scores is not None:
-            outcome.margins[part] = relative_margins(answered.scores)
+            if not self.questions.scored:  # only a determinism check looks at them
+                outcome.margins[part] = relative_margins(answered.scores)
             outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
 
 
@@ -337,7 +338,7 @@ def relative_margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 
     Where scores are not finite, or all zero, there is no margin: NaN.
     """
+    values = np.sort(scores.astype(np.float64), axis=1)
     with np.errstate(all="ignore"):
-        highest = np.sort(scores.astype(np.float64), axis=1)[:, -2:]
-        found = (highest[:, -1] - highest[:, 0]) / np.abs(scores).max(axis=1)
+        found = (values[:, -1] - values[:, -2:][:, 0]) / np.maximum(values[:, -1], -values[:, 0])
     return np.where(np.isfinite(found), found, np.nan).astype(np.float32)

@@ -5,7 +5,7 @@ question's, so its sandbox is stopped and the job goes on with another.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +99,7 @@ class Player:
 
     def _hear_nothing(self) -> None:
         """Looks for what the player wrote although it is to wait: then it is a flood, however its bytes arrived."""
-        with self._resolving_ambiguous_exits():
-            data = self._sandbox.receive(self._clock())
+        data = self._receive(self._clock())
         if data == b"":
             self._raise_player_died()
         if data:
@@ -152,14 +151,14 @@ class Player:
 
     def _send(self, message: bytes, seconds: float, what: str = "its question") -> float:
         deadline = self._clock() + seconds
-        with self._resolving_ambiguous_exits():
+        try:
             sent = self._sandbox.send(message, deadline, self._cancelled)
-            if not sent:
-                self._raise_if_cancelled()
-            closed = not sent and self._sandbox.receive(self._clock()) == b""
-        if closed:
-            self._raise_player_died()
+        except AmbiguousExit as end:
+            raise self._ambiguous_exits.resolve(end) from end
         if not sent:
+            self._raise_if_cancelled()
+            if self._receive(self._clock()) == b"":
+                self._raise_player_died()
             raise DeadlinePassed(f"the player did not read {what} of {len(message)} bytes in {seconds:g} s")
         return deadline
 
@@ -167,8 +166,7 @@ class Player:
         """Yields the replies that the next bytes complete, perhaps none."""
         self._raise_if_cancelled()
         now = self._clock()
-        with self._resolving_ambiguous_exits():
-            data = self._sandbox.receive(min(deadline, now + POLL_SECONDS))
+        data = self._receive(min(deadline, now + POLL_SECONDS))
         if data == b"":
             self._raise_player_died()
         if data:
@@ -181,11 +179,10 @@ class Player:
         if self._cancelled():
             raise Cancelled("cancelled by the operator")
 
-    @contextmanager
-    def _resolving_ambiguous_exits(self) -> Iterator[None]:
-        """An end that nobody can attribute is played again, or counts."""
+    def _receive(self, deadline: float) -> bytes | None:
+        """Returns what the sandbox gives; an end that nobody can attribute is played again, or counts."""
         try:
-            yield
+            return self._sandbox.receive(deadline)
         except AmbiguousExit as end:
             raise self._ambiguous_exits.resolve(end) from end
 

@@ -25,6 +25,8 @@ NESTING_LIMIT = 64
 SAFE_INTEGER = 2**53
 
 _PREFIX = struct.Struct("<4sII")
+_LONG_NUMBER = re.compile("[0-9]{16}")
+"""What may be an integer beyond `SAFE_INTEGER`, which has 16 digits."""
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+["\\]?|[][{}]', re.DOTALL)
 """Strings and brackets. A string without an end matches too: looking for its end again from each quote in it would take
 quadratic time."""
@@ -45,7 +47,11 @@ def encode_frame(header: Mapping[str, Any], payload: bytes | memoryview = b"") -
         ValueError: the header is longer than `HEADER_LIMIT` or holds NaN, Infinity or half a surrogate pair; the
             payload is longer than `PAYLOAD_LIMIT`, or is a view of something else than bytes.
     """
-    text = _encoder.encode(header).encode()
+    return encode_text_frame(_encoder.encode(header).encode(), payload)
+
+
+def encode_text_frame(text: bytes, payload: bytes | memoryview = b"") -> bytes:
+    """Returns the bytes of one frame whose header is JSON text already. Raises ValueError like `encode_frame`."""
     if len(text) > HEADER_LIMIT:
         raise ValueError(f"header of {len(text)} bytes, limit is {HEADER_LIMIT}")
     if isinstance(payload, memoryview) and (payload.itemsize != 1 or payload.ndim != 1):
@@ -64,7 +70,7 @@ def strict_json(text: str) -> Any:
     """
     if text.count("{") + text.count("[") > NESTING_LIMIT:
         _check_depth(text)
-    value = _decoder.decode(text)
+    value = (_decoder if _LONG_NUMBER.search(text) is None else _exact_decoder).decode(text)
     if "\\u" in text:
         _encoder.encode(value).encode()  # UnicodeEncodeError for half a surrogate pair
     return value
@@ -179,9 +185,11 @@ def _finite_number(digits: str) -> float:
 
 
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_require_unique_keys,
-    parse_constant=_refuse_constant,
-    parse_int=_safe_integer,
-    parse_float=_finite_number,
-)
+_strictness: dict[str, Any] = {
+    "object_pairs_hook": _require_unique_keys,
+    "parse_constant": _refuse_constant,
+    "parse_float": _finite_number,
+}
+_decoder = json.JSONDecoder(**_strictness)
+_exact_decoder = json.JSONDecoder(**_strictness, parse_int=_safe_integer)
+"""It also looks at every integer, which takes as long as everything else together."""

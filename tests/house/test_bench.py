@@ -32,6 +32,9 @@ import pytest
             marks=pytest.mark.soak,
         ),
         pytest.param(
+            ["questions.py", "--one", "1x1x50"], {"questions", "own us", "overhead us"}, marks=pytest.mark.slow
+        ),
+        pytest.param(
             ["web.py", "--visitors", "2", "--uploads", "1", "--megabytes", "9", "--seconds", "1", "--json"],
             {"boards", "parts of uploads", "submissions", "memory MiB"},
             marks=pytest.mark.soak,

@@ -8,10 +8,11 @@ taken for the player's.
 
 import os
 import select
+from collections.abc import Callable
 
 from orchestrator.sandboxes.docker.attach_stream import Attachment
 from orchestrator.sandboxes.docker.player_fifos import FifoEnds
-from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, PipeSandbox
+from orchestrator.sandboxes.linux.pipe_io import PipeSandbox
 
 _STDERR_BLOCK_BYTES = 64 * 1024
 _LAST_READS = 64
@@ -108,23 +109,23 @@ class FifoStream(PipeSandbox):
         self._stdout_ended = True
 
     def _read_stdout(self) -> bool:
-        data = self._read(self._stdout, CHUNK_BYTES)
+        data = self._read(self._stdout, self._read_chunk)
         self.stdout_bytes += len(data)
         self._buffer.add(data)
         return bool(data)
 
     def _read_stderr(self) -> bool:
-        data = self._read(self._stderr, _STDERR_BLOCK_BYTES)
+        data = self._read(self._stderr, lambda handle: os.read(handle, _STDERR_BLOCK_BYTES))
         self._stderr_bytes += len(data)
         self.stderr_tail.add(data)
         return bool(data)
 
-    def _read(self, handle: int, count: int) -> bytes:
+    def _read(self, handle: int, read: Callable[[int], bytes]) -> bytes:
         """Takes what is there in a FIFO, once; b"" where there is nothing, or nobody writes to it any more."""
         if handle not in self._open:
             return b""
         try:
-            data = os.read(handle, count)
+            data = read(handle)
         except BlockingIOError:
             return b""
         if not data:

@@ -10,6 +10,9 @@ from orchestrator.sandboxes.base import POLL_SECONDS, StreamTail, never_cancelle
 
 CHUNK_BYTES = 1024 * 1024
 """The most bytes that `Sandbox.receive` returns at a time."""
+_SMALL_READ_BYTES = 64 * 1024
+"""The most bytes read at a time from a player that sends little. For each read of `CHUNK_BYTES` the C library maps new
+memory and gives it back, which takes longer than everything else about a small answer."""
 MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 """The most bytes of stdout held while a player is being written to. More is left in its pipe, where it blocks."""
 
@@ -57,6 +60,7 @@ class PipeSandbox(ABC):
         self._stdin_broken = False  # nobody reads its stdin
         self._stdout_ended = False  # its stdout has ended
         self._stdin_bytes = 0  # bytes through its stdin
+        self._read_bytes = _SMALL_READ_BYTES  # the most bytes that the next read of its stdout takes
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
@@ -79,6 +83,12 @@ class PipeSandbox(ABC):
                 break
             self._wait_once(min(seconds, POLL_SECONDS), writing=True)
         return not left
+
+    def _read_chunk(self, handle: int) -> bytes:
+        """Reads its stdout once: much at a time where the read before was full. Raises BlockingIOError."""
+        data = os.read(handle, self._read_bytes)
+        self._read_bytes = CHUNK_BYTES if len(data) == self._read_bytes else _SMALL_READ_BYTES
+        return data
 
     def _wait_for_stdout(self, deadline: float) -> bool:
         """Waits for stdout; returns whether there is something or its end, also when it was there by the deadline."""

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
-from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, PipeSandbox
+from orchestrator.sandboxes.linux.pipe_io import PipeSandbox
 
 _PIPE_BYTES = 1024 * 1024
 _STDERR_BLOCK_BYTES = 64 * 1024
@@ -115,7 +115,7 @@ class ProcessPipes(PipeSandbox):
 
     def _read_stdout(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            data = os.read(self._stdout, CHUNK_BYTES)
+            data = self._read_chunk(self._stdout)
             self._stdout_bytes += len(data)
             self._buffer.add(data)
             if not data:

@@ -13,7 +13,7 @@ import time
 
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.base import Ending, Exit
-from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, PipeSandbox
+from orchestrator.sandboxes.linux.pipe_io import PipeSandbox
 from orchestrator.sandboxes.pod.exit_channel import ExitChannel, ExitReport
 from orchestrator.sandboxes.pod.fifo_pipes import FifoPipes
 
@@ -98,7 +98,8 @@ class PodSandbox(PipeSandbox):
     def _read(self, name: str) -> None:
         """Takes what is there in a FIFO, once."""
         try:
-            data = os.read(self._pipes[name], CHUNK_BYTES if name == "out" else _BLOCK_BYTES)
+            pipe = self._pipes[name]
+            data = self._read_chunk(pipe) if name == "out" else os.read(pipe, _BLOCK_BYTES)
         except BlockingIOError:
             return
         if not data:
