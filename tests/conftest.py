@@ -58,9 +58,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what plays whole rounds, and keeps the tests of one file that use the engine on one worker.
+    """Marks what plays whole rounds, and keeps on one worker the tests of one file that use the engine or a backend.
 
-    Tests with the engine share the names of their images. What only `make soak` plays is left out.
+    Tests with the engine share the names of their images, and those with a backend the rounds that their file plays.
+    What only `make soak` plays is left out.
     """
     if not _SOAK:
         left_out = [item for item in items if item.get_closest_marker("soak")]
@@ -71,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("docker") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif "backend" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} without the engine"))
 
 
 def _require(what: str, reason: str) -> NoReturn:

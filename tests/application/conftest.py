@@ -25,13 +25,10 @@ from orchestrator.ledger.stores.base import LedgerEntry
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from orchestrator.scoring.results_file import Results
+from tests import plain_player
 
 TESTS = Path(__file__).resolve().parents[1]
-PLAYER = TESTS / "bundles" / "players" / "player.py"
-PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
 FAULTY_PLAYER = TESTS / "e2e" / "players" / "player.py"
-PLAIN = ("honest", "noop", "constant")
-"""What the first of the players does as well as the last, and starts in a third of its time."""
 BASE = "sparring/base:cpu"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
@@ -88,7 +85,7 @@ class Cup:
         folder = self.path / "players" / (name or kind)
         folder.mkdir(parents=True, exist_ok=True)
         side, _, behaviour = kind.partition("_")
-        for file in (PLAYER, PROTOCOL) if behaviour in PLAIN else (FAULTY_PLAYER,):
+        for file in plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (FAULTY_PLAYER,):
             shutil.copy(file, folder)
         said = {"sparring": 1, "name": name or kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         said |= {"licence": "MIT", "source": "https://example.org"}

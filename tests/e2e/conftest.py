@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.source_tree import scan_folder
 from orchestrator.scoring.results_file import Results
+from tests import plain_player
 from tests.small_image import BASE, small_base_image
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
@@ -94,7 +96,7 @@ class Lab:
             return {"image": self._image(side, behaviour), "name": player, "side": side, "team": f"team {behaviour}"}
         folder = self.folder / "players" / player
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(self.player, folder / "player.py")
+        self._copy_player(behaviour, folder)
         manifest = {"sparring": 1, "name": player, "side": side, "command": ["python", "player.py", side, behaviour]}
         (folder / "submission.yaml").write_text(json.dumps(manifest))
         return {"folder": str(folder), "team": f"team {behaviour}"}
@@ -102,10 +104,9 @@ class Lab:
     def _image(self, side: str, behaviour: str) -> str:
         tag = f"{IMAGE}:{side}-{behaviour}"
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM {small_base_image()}\nCOPY player.py /player/\nCMD {command}\n"
-        context = self.folder / "context"
-        context.mkdir(exist_ok=True)
-        shutil.copy(self.player, context / "player.py")
+        recipe = f"FROM {small_base_image()}\nCOPY *.py /player/\nCMD {command}\n"
+        context = Path(tempfile.mkdtemp(dir=self.folder))
+        self._copy_player(behaviour, context)
         (context / "Dockerfile").write_text(recipe)
         subprocess.run(
             ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
@@ -114,6 +115,11 @@ class Lab:
             env={"DOCKER_BUILDKIT": "0", "PATH": PATH} | {k: v for k, v in os.environ.items() if k == "DOCKER_HOST"},
         )
         return tag
+
+    def _copy_player(self, behaviour: str, folder: Path) -> None:
+        plain = self.player == PLAYER and behaviour in plain_player.BEHAVIOURS
+        for file in plain_player.FILES if plain else (self.player,):
+            shutil.copy(file, folder / ("protocol.py" if file.stem == "protocol" else "player.py"))
 
 
 def quarters(count: int) -> dict[str, Any]:

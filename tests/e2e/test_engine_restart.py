@@ -139,7 +139,8 @@ def lab(own_engine, shared_lab) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", own_engine.address)
         shared_lab.pictures = 60
-        shared_lab.settings = {"isolation": "attack", "limits": {"perturb_seconds": 30, "classify_seconds": 10}}
+        limits = {"perturb_seconds": 30, "classify_seconds": 10}
+        shared_lab.settings = {"isolation": "attack", "limits": limits, "replay": {"power": 0}}
         yield shared_lab
 
 

@@ -32,9 +32,9 @@ from orchestrator.domain.text import printable
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.sandboxes.linux import cgroup_counters
 
-KILLS = {"process": 50, "docker": 50} if os.environ.get("SPARRING_SOAK") else {"process": 10, "docker": 4}
+KILLS = {"process": 50, "docker": 50} if os.environ.get("SPARRING_SOAK") else {"process": 6, "docker": 3}
 SEED = 5
-PICTURES = 40
+PICTURES = 20
 PLAYERS = (
     *("attack_strong", "attack_weak", "attack_dark"),
     *("defence_plain", "defence_fragile", "defence_corners"),
@@ -154,6 +154,8 @@ def undisturbed(shared_lab) -> Path:
     shared_lab.player = Path(__file__).parent / "players" / "counted.py"
     np.savez(shared_lab.folder / "pictures.npz", **pictures())
     settings = SETTINGS | {"task": {"name": "quarters", "budget": {"norm": "linf", "epsilon": 20}} | SETTINGS["task"]}
+    if shared_lab.backend == "docker":  # each replay begins with a copy of an image
+        settings["replay"] = {"power": 0.5, "cheat": 0.3}
     shared_lab.play(*PLAYERS, out="undisturbed", **settings)
     return shared_lab.folder / "undisturbed"
 

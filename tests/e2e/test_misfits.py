@@ -10,6 +10,7 @@ from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
 
 from .conftest import CONTAINERS_IN_SOAK
 
+PICTURES, BATCH = 8, 4
 ATTACKS = {
     "attack_crashes": "died",
     "attack_hangs": "deadline",
@@ -50,11 +51,15 @@ def submission(results: Results, name: str) -> SubmissionPart:
 def played(shared_lab) -> tuple[Results, Results, Path]:
     """A round with every misfit, and the same honest players alone."""
     honest = ["attack_noop", "attack_honest", "defence_honest"]
-    few = {"power": 0.5, "cheat": 0.3}  # whom determinism checks accuse is not looked at here
+    shared_lab.pictures, shared_lab.settings = PICTURES, {"limits": {"perturb_batch": BATCH}}
+    # Whom determinism checks accuse is not looked at here; with an engine each begins with a copy of an image.
+    few = {"power": 0.5, "cheat": 0.3} if shared_lab.backend == "process" else {"power": 0}
     alone = shared_lab.play(*honest, out="alone", replay=few)
     misfits = (*ATTACKS, *DEFENCES, *MALFORMED, "attack_one_step_too_far", "defence_abstains")
     # So that those who fault at every picture are not asked all of them: their time is used up before.
-    crowded = shared_lab.play(*honest, *misfits, out="crowded", limits={"fault_seconds": 1.0}, replay=few)
+    crowded = shared_lab.play(
+        *honest, *misfits, out="crowded", limits={"perturb_batch": BATCH, "fault_seconds": 0.2}, replay=few
+    )
     return alone, crowded, shared_lab.folder / "crowded"
 
 
@@ -79,45 +84,50 @@ def test_misfits_cost_only_themselves(played) -> None:
 def test_misfits_are_scored_by_the_rules(played) -> None:
     """A missing candidate is held (A8), a picture without an answer fooled (A7), an excess forfeited (A14)."""
     _, crowded, out = played
-    # Two batches of eight: the second is lost, the first counts.
-    assert cell(crowded, "defence_honest", "attack_crashes").forfeits == 8
-    assert cell(crowded, "defence_honest", "attack_hangs").forfeits == 8
+    # Of two batches the second is lost, and the first counts.
+    assert cell(crowded, "defence_honest", "attack_crashes").forfeits == BATCH
+    assert cell(crowded, "defence_honest", "attack_hangs").forfeits == BATCH
     # Half of each batch arrived before the deadline (A15).
-    assert cell(crowded, "defence_honest", "attack_half").forfeits == 8
+    assert cell(crowded, "defence_honest", "attack_half").forfeits == PICTURES // 2
     # What the helper sees is the player's fault; what comes over the wire in another shape is no candidate.
     for silent in ("attack_dies_loading", "attack_prints", "attack_wrong_shape", "attack_floods", *MALFORMED):
         lost = cell(crowded, "defence_honest", silent)
-        assert (lost.forfeits, lost.held) == (16, 16)
+        assert (lost.forfeits, lost.held) == (PICTURES, PICTURES)
     over = submission(crowded, "attack_one_step_too_far")
-    assert (over.violations, over.forfeits, over.largest) == (16, 16, 21.0)
-    assert over.forfeit_reasons == {"budget": 16}
-    assert submission(crowded, "attack_crashes").forfeit_reasons == {"missing": 8}
+    assert (over.violations, over.forfeits, over.largest) == (PICTURES, PICTURES, 21.0)
+    assert over.forfeit_reasons == {"budget": PICTURES}
+    assert submission(crowded, "attack_crashes").forfeit_reasons == {"missing": BATCH}
     page = (out / "report" / "index.html").read_text()
     for name, (reason, words) in MALFORMED.items():
         assert submission(crowded, name).status == "played"
-        assert submission(crowded, name).forfeit_reasons == {reason: 16}
-        assert f'16<span class="line">16 {words}</span>' in page
+        assert submission(crowded, name).forfeit_reasons == {reason: PICTURES}
+        assert f'{PICTURES}<span class="line">{PICTURES} {words}</span>' in page
         assert f"does not count: {words}" in page
     for mute in DEFENCES.keys() - {"defence_crashes"}:
         clean = cell(crowded, mute)
-        assert (clean.held, clean.accuracy, clean.faults + clean.not_played) == (0, 0, 16)
+        assert (clean.held, clean.accuracy, clean.faults + clean.not_played) == (0, 0, PICTURES)
         told = any(note.startswith("Not every picture was played of") and mute in note for note in crowded.notes)
         assert told == any(part.not_played > 0 for part in crowded.cells if part.defence == mute), mute
-    # It crashes on the one picture with a speck, twice in the round, and is replaced each time.
+    assert cell(crowded, "defence_abstains").abstained == PICTURES
+
+
+def test_a_defence_that_crashes_loses_the_picture_at_which_it_does(shared_lab) -> None:
+    """It crashes on the one picture with a speck, twice in the round, and is replaced each time (A7)."""
+    shared_lab.pictures = PICTURES
+    results = shared_lab.play("attack_noop", "defence_crashes", out="crashes", replay={"power": 0})
     for attack in (None, "attack_noop"):
-        assert (cell(crowded, "defence_crashes", attack).faults, cell(crowded, "defence_crashes", attack).held) == (
-            1,
-            15,
-        )
-    assert submission(crowded, "defence_crashes").sandboxes >= 3
-    assert submission(crowded, "defence_crashes").endings["crashed"] >= 2
-    assert cell(crowded, "defence_abstains").abstained == 16
+        met = cell(results, "defence_crashes", attack)
+        assert (met.faults, met.held) == (1, PICTURES - 1)
+    part = submission(results, "defence_crashes")
+    assert part.sandboxes >= 3
+    assert part.endings["crashed"] >= 2
 
 
 @CONTAINERS_IN_SOAK
 def test_what_costs_no_picture_is_shown(lab) -> None:
     """Output behind a reply and a child that the memory limit killed change no cell, and stand where people look."""
     stray = {"flood", "protocol"}  # as the bytes arrive: before the next question or behind it
+    lab.pictures = 4
     told = dict.fromkeys(("attack_talks_behind", "attack_talks_leaving", "defence_talks_behind"), stray)
     if lab.backend == "docker":  # on process a player's limits are each process's own
         told["defence_child_eats"] = {"out-of-memory"}
@@ -162,7 +172,10 @@ def test_cheats_are_found(process_lab) -> None:
 @pytest.mark.parametrize("isolation", ["attack", "round", "picture"])
 def test_isolation_does_not_change_what_honest_players_do(process_lab, isolation) -> None:
     """Cells are keyed by attack and defence, never by what shared a sandbox."""
-    results = process_lab.play("attack_honest", "attack_noop", "defence_honest", isolation=isolation)
+    process_lab.pictures = PICTURES
+    results = process_lab.play(
+        "attack_honest", "attack_noop", "defence_honest", isolation=isolation, replay={"power": 0}
+    )
 
     images = np.load(process_lab.folder / "quarters.npz")["images"].astype(int)
     labels = np.load(process_lab.folder / "quarters.npz")["labels"]

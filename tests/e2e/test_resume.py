@@ -64,8 +64,12 @@ def players_of(folder: Path) -> list[int]:
 
 
 @CONTAINERS_IN_SOAK
+@pytest.mark.soak
 def test_a_killed_round_goes_on(lab) -> None:
-    """After kill -9 at random moments the results are those of an undisturbed round, and no job is finished twice."""
+    """After kill -9 at random moments the results are those of an undisturbed round, and no job is finished twice.
+
+    test_kills.py shows it of one round.
+    """
     settings = {"isolation": "attack", "limits": {"perturb_seconds": 30}}
     undisturbed = lab.play(*PLAYERS, out="undisturbed", **settings)
     contest, out = lab.folder / "contest.yaml", lab.folder / "killed"
@@ -92,28 +96,6 @@ def test_a_killed_round_goes_on(lab) -> None:
     assert len(steps) == len(set(steps))
     assert record.round.closed
     assert players_of(lab.folder) == []
-
-
-def test_a_second_orchestrator_is_refused(process_lab) -> None:
-    """Two orchestrators on one round: the second ends with a usage error, and the first is not disturbed."""
-    # The first one's attack hangs for longer than the second needs to start, on however busy a machine.
-    contest = process_lab.contest("attack_hangs", "defence_honest", limits={"perturb_seconds": 600})
-    out = process_lab.folder / "out"
-    first = start(process_lab, contest, out)
-    deadline = time.monotonic() + 60
-    while not players_of(process_lab.folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    second = start(process_lab, contest, out)
-    _, said = second.communicate(timeout=60)
-
-    assert second.returncode == 2
-    assert b"another orchestrator" in said
-    assert first.poll() is None
-    assert players_of(process_lab.folder), "the first one's players play on"
-    first.send_signal(signal.SIGINT)
-    first.communicate(timeout=60)
-    assert first.returncode == 130
 
 
 def test_ctrl_c_ends_at_once_and_cleanly(process_lab) -> None:
