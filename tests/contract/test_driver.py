@@ -164,13 +164,14 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.fixture
-def both(backend, players, engine, tmp_path) -> Callable[..., tuple[Driven, Round]]:
+@pytest.fixture(scope="module")
+def both(backend, players, engine, tmp_path_factory) -> Callable[..., tuple[Driven, Round]]:
     """Plays a round twice, in containers by the local engine and in pods, and compares the records."""
 
     def play(*names: str, **more: Any) -> tuple[Driven, Round]:
-        here = Round(backend, players, tmp_path / "here", names, **more)
-        there = Round(backend, players, tmp_path / "there", names, **more)
+        folder = tmp_path_factory.mktemp("both")
+        here = Round(backend, players, folder / "here", names, **more)
+        there = Round(backend, players, folder / "there", names, **more)
         expected = here.play(LocalExecutor([None]))
         driven = there.driven(engine)
         assert there.play(driven) == expected
@@ -178,6 +179,24 @@ def both(backend, players, engine, tmp_path) -> Callable[..., tuple[Driven, Roun
         return driven, there
 
     return play
+
+
+@pytest.fixture(scope="module")
+def honest(both) -> tuple[Driven, Round]:
+    """A round of honest players."""
+    return both("attack_honest", "defence_honest")
+
+
+@pytest.fixture(scope="module")
+def ended(both) -> tuple[Driven, Round]:
+    """A round of defences that end themselves, or are ended, in the middle of a step."""
+    return both("defence_crashes", "defence_eats", replay={"power": 0})
+
+
+def steps_of(round_: Round, submission: str) -> list[Any]:
+    """Returns a submission's steps."""
+    every = [step for steps in round_.record.round.steps.values() for step in steps.values()]
+    return [step for step in every if step.submission == submission]
 
 
 def test_an_image_stays_what_it_was_while_others_build_the_same(backend, engine, test_image):
@@ -193,9 +212,9 @@ def test_an_image_stays_what_it_was_while_others_build_the_same(backend, engine,
             engine.images.remove(image, force=True)
 
 
-def test_honest_players(both):
+def test_honest_players(honest):
     """A perturb job, two classify jobs and two replays: each in one pod, but for replays, which have one a session."""
-    driven, round_ = both("attack_honest", "defence_honest")
+    driven, round_ = honest
     assert round_.record.round.closed
     assert [outcome for stage, outcome in driven.outcomes if stage != "replay"] == [DriverOutcome.FINISHED] * 3
     assert driven.outcomes.count(("replay", DriverOutcome.NEEDS_PLAYER)) >= 1
@@ -214,21 +233,19 @@ def test_an_attack_that_crashes_and_one_that_hangs(both):
     assert faults == {("attack_crashes", "died", 8), ("attack_hangs", "deadline", 8)}
 
 
-def test_a_defence_that_crashes_in_the_middle_of_a_step(both):
+def test_a_defence_that_crashes_in_the_middle_of_a_step(ended):
     """The step goes on in the next pod, and is one step on record."""
-    driven, round_ = both("attack_honest", "defence_crashes", replay={"power": 0})
-    assert driven.outcomes.count(("classify", DriverOutcome.NEEDS_PLAYER)) >= 1
-    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
-    clean = next(step for step in steps if step.cells[0].attack is None)
+    driven, round_ = ended
+    assert driven.outcomes.count(("classify", DriverOutcome.NEEDS_PLAYER)) >= 2
+    faults = [fault for step in steps_of(round_, "defence_crashes") for fault in step.faults]
     # Where others were asked before it, its picture is asked again alone, and charged then.
-    assert sum(fault.pictures for fault in clean.faults) == 1
-    assert {fault.code for fault in clean.faults} == {"died"}
+    assert sum(fault.pictures for fault in faults) == 1
+    assert {fault.code for fault in faults} == {"died"}
 
 
-def test_a_defence_that_runs_out_of_memory(both):
+def test_a_defence_that_runs_out_of_memory(ended):
     """The kernel kills it, it is told so, and the next pod answers the rest."""
-    _, round_ = both("attack_noop", "defence_eats", replay={"power": 0})
-    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
+    steps = steps_of(ended[1], "defence_eats")
     assert {fault.code for step in steps for fault in step.faults} == {"out-of-memory"}
     assert {sandbox.reason for step in steps for sandbox in step.sandboxes} == {"out-of-memory", "clean"}
 
@@ -236,26 +253,29 @@ def test_a_defence_that_runs_out_of_memory(both):
 def test_a_defence_that_hangs_and_one_that_talks_nonsense(both):
     """Once faults have used up their time nothing more is asked: the rest of the job needs no pod."""
     limits = FILE["limits"] | {"classify_seconds": 5, "fault_seconds": 0}  # so that no machine asks more than another
-    _, round_ = both("defence_hangs", "defence_nonsense", "attack_noop", replay={"power": 0}, limits=limits)
-    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
-    codes = {(step.submission, fault.code) for step in steps for fault in step.faults}
+    _, round_ = both("defence_hangs", "defence_nonsense", replay={"power": 0}, limits=limits)
+    codes = {
+        (name, fault.code)
+        for name in ("defence_hangs", "defence_nonsense")
+        for step in steps_of(round_, name)
+        for fault in step.faults
+    }
     assert codes >= {("defence_hangs", "deadline"), ("defence_hangs", "gave-up"), ("defence_nonsense", "reported")}
 
 
-def test_a_counter_is_found(both):
+def test_a_cheat_is_found(both):
     """Replays are jobs, a session a pod; what they find is what the local engine finds."""
-    _, round_ = both("defence_counter", replay={"power": 0.9, "cheat": 0.3})
-    assert [finding.submission for finding in round_.record.round.findings] == ["defence_counter"]
+    driven, round_ = both("defence_dice", replay={"power": 0.9, "cheat": 0.3})
+    assert [finding.submission for finding in round_.record.round.findings] == ["defence_dice"]
+    assert driven.outcomes.count(("replay", DriverOutcome.NEEDS_PLAYER)) >= 2
 
 
-def test_a_second_driver_is_refused(both, engine, backend, players, tmp_path):
+def test_a_second_driver_is_refused(honest):
     """A Job may start a second pod: its driver says that the attempt is taken, plays nothing, and its player ends."""
-    round_ = Round(backend, players, tmp_path / "one", ("attack_noop", "defence_honest"), replay={"power": 0})
-    driven = round_.driven(engine)
-    round_.play(driven)
+    driven, _ = honest
     [name, *_] = driven.ended
     before = {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()}
-    driven.play(name, driven.order("attack_noop"))
+    driven.play(name, driven.order("attack_honest"))
     assert driven.ended[name].code == 3
     assert "pod-spent" in driven.ended[name].log
     assert {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()} == before

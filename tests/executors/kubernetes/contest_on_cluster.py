@@ -46,7 +46,7 @@ PACE = ControllerTimings(
     event_list_interval=0.5,
 )
 TIMINGS = Timings(pod_backoff=0.02, create_retry=0.05, image_backoff=0.2, quarantine=0.1, bookmark=0.5)
-PLAYERS = ("attack_honest", "attack_crashes", "defence_honest", "defence_crashes", "defence_counter")
+PLAYERS = ("attack_honest", "attack_crashes", "defence_honest", "defence_crashes", "defence_dice")
 MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "ledger"}
 ELSEWHERE = {"backend", "image", "notes"}
 """What says where it was played: an image's name is a folder on one machine; a note says that nothing was isolated."""

@@ -41,7 +41,7 @@ def test_the_same_results_as_on_this_machine(stage):
     path = stage.contest()
     expected = stage.here(path)
     assert stage.play(path) == expected
-    assert [finding["submission"] for finding in expected["findings"]] == ["defence_counter"]
+    assert [finding["submission"] for finding in expected["findings"]] == ["defence_dice"]
     assert {fault["code"] for each in expected["submissions"] for fault in each["faults"]} == {"died"}
     assert stage.failures() == []
     assert stage.cleared() == {}
