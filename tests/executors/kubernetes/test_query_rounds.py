@@ -106,7 +106,8 @@ def test_what_a_cluster_does_to_a_pod_of_two_is_ours(stage) -> None:
 
 def test_an_attack_that_is_out_of_memory_pays_and_its_defence_does_not(stage) -> None:
     """The kernel ends the attack's container, and the status of that container alone says whose fault it is."""
-    stage.players = ("attack_honest", "defence_lingers")
+    stage.players, stage.pictures = ("attack_honest", "defence_lingers"), 4
+    stage.limits["perturb_batch"] = 2
     path = stage.contest()
     gremlin = Disruptor(
         stage,
