@@ -3,6 +3,7 @@
 import gc
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -28,6 +29,9 @@ settings.load_profile("patient")
 
 _SOAK = bool(os.environ.get("SPARRING_SOAK"))
 _WHOLE_ROUNDS = Path(__file__).with_name("e2e")
+_QUICK = "not docker and not slow"
+"""What `make test` runs."""
+_NOT_QUICK = re.compile(r"^pytestmark = \[?pytest\.mark\.(docker|slow)\b", re.MULTILINE)
 Require = Callable[[str, str], NoReturn]
 
 
@@ -39,6 +43,15 @@ def pytest_configure() -> None:
     os.environ.pop("COLUMNS", None)
     importlib.import_module("orchestrator.cli.console")
     testing._get_command = cache(testing._get_command)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves the files unread of which `make test` runs no test: PyTorch and what else they import takes seconds."""
+    if config.option.markexpr != _QUICK:
+        return None
+    if collection_path.suffix == ".py" and _NOT_QUICK.search(collection_path.read_text("utf-8")):
+        return True
+    return collection_path == _WHOLE_ROUNDS or None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -123,6 +123,7 @@ def test_the_row_is_that_of_the_organizers_round(place, evaluated) -> None:
     assert found.row.values["clean"].value > found.row.values["spatial"].value
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_goes_on(ended_early, evaluated) -> None:
     """What was played is not played again, and the count of queries begins where it was."""
     seen, queries = ended_early
@@ -148,6 +149,7 @@ def test_a_damaged_step_is_played_again(place, evaluated, tmp_path) -> None:
     assert again.row.values["spatial"] == evaluated["found"].row.values["spatial"]
 
 
+@pytest.mark.slow
 def test_progress_ends_with_nothing_left(evaluated) -> None:
     """At the end every step is done, no query is left, and as many were asked as the record has."""
     done, total = evaluated["progress"].steps
@@ -171,6 +173,7 @@ def test_questions_that_are_asked_again_are_no_queries(place) -> None:
     assert EvaluationProgress(wanted, place / "replayed").steps == (done, total)
 
 
+@pytest.mark.slow
 def test_both_readings_of_coverage_are_counted(evaluated) -> None:
     """The contest's own is that of the row; with equal scores the reading of 2018 covers others."""
     found = evaluated["found"]
@@ -180,6 +183,7 @@ def test_both_readings_of_coverage_are_counted(evaluated) -> None:
     assert found.by_reading["reference"].values["clean"] != found.row.values["clean"]
 
 
+@pytest.mark.slow
 def test_an_honest_defence_has_no_fault(evaluated) -> None:
     """Nothing is charged, and the notes say what makes the organizers' row another one."""
     assert evaluated["found"].faults == []

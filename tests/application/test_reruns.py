@@ -16,6 +16,7 @@ from tests.blob_files import find_blob
 
 from .conftest import HOW, Cup
 
+pytestmark = pytest.mark.slow  # each plays rounds
 PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", probed_at="2026-11-20T08:00:00+00:00")
 
 
@@ -60,7 +61,6 @@ def damage(cup: Cup) -> None:
     array.write(array.read()[:7])
 
 
-@pytest.mark.slow
 def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
     """What a cluster's probe said is on record before a newcomer is played, and an idle run notes nothing."""
     before = played.entries(), played.round_entries("initial")
@@ -74,7 +74,6 @@ def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
     published(played, "sealed")
 
 
-@pytest.mark.slow
 def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
     """A ledger with a probe after its end is no complete round: it is run again."""
     ledger = played.folder.round("initial", "quarters").ledger()
@@ -94,7 +93,6 @@ def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
     published(played, "sealed")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sealed", "full"])
 def test_a_mended_round_is_published(played, kind) -> None:
     """A closed round whose array was damaged is played again from there, ends again, and its bundle holds."""
@@ -106,7 +104,6 @@ def test_a_mended_round_is_published(played, kind) -> None:
     published(played, "bundle", kind)
 
 
-@pytest.mark.slow
 def test_an_interrupted_mend_is_not_complete(played) -> None:
     """Between the loss and the end the round says that it is not finished, and nobody is promoted from it."""
     damage(played)
@@ -125,7 +122,6 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
     assert played.acts(FinalistsPromoted) == []
 
 
-@pytest.mark.slow
 def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
     """Where only finalists play the final, who comes later is admitted to it and plays nothing: it is complete."""
     played.write(final="finalists")
@@ -141,7 +137,6 @@ def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
     published(played, "full", "full")
 
 
-@pytest.mark.slow
 def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
     """A round that was killed after its end and before the act that tells it is run again first, or no bundle holds."""
 
@@ -161,7 +156,6 @@ def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
     published(entered, "sealed")
 
 
-@pytest.mark.slow
 def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
     """Who came after the last run is named, and can be promoted once the round was run again (A4)."""
     played.submit("Three", played.player("defence_constant"))
@@ -173,7 +167,6 @@ def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
     assert played.promote() == (("attack_honest",), ("defence_honest",))
 
 
-@pytest.mark.slow
 def test_promotion_is_for_all_tasks_or_none(played) -> None:
     """Where the round of a second task was not played, nobody is promoted on the first."""
     with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
@@ -213,9 +206,9 @@ def shown(results, who: str) -> tuple[list, list, dict]:
 @pytest.mark.parametrize(
     ("phase", "who", "how", "isolation"),
     [
-        pytest.param("initial", "defence_honest", "withdraw", "attack", marks=pytest.mark.slow),
+        ("initial", "defence_honest", "withdraw", "attack"),
         ("initial", "attack_honest", "disqualify", "round"),
-        pytest.param("final", "attack_honest", "withdraw", "attack", marks=pytest.mark.slow),
+        ("final", "attack_honest", "withdraw", "attack"),
         ("final", "defence_honest", "disqualify", "round"),
     ],
 )
@@ -232,10 +225,7 @@ def test_what_was_played_stays_when_somebody_leaves(entered, phase, who, how, is
     assert (row.rank, row.reason.endswith("two people, one team")) == (None, True)
 
 
-@pytest.mark.parametrize(
-    ("who", "kind"),
-    [("attack_honest", "sealed"), pytest.param("defence_honest", "full", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("who", "kind"), [("attack_honest", "sealed"), ("defence_honest", "full")])
 def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     """After somebody left and another came, the round has the cells of both, and its bundle holds (X2)."""
     everything(entered)
@@ -256,7 +246,6 @@ def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     assert {who, "late"} - named == ({"late"} if who.startswith("attack") else set())
 
 
-@pytest.mark.slow
 def test_who_left_is_scored_on_whom_it_met(entered) -> None:
     """A finalist that left keeps the mean over those it met; who came later does not take it away."""
     everything(entered)
@@ -270,7 +259,6 @@ def test_who_left_is_scored_on_whom_it_met(entered) -> None:
     assert shown(final, "attack_honest")[1] == before
 
 
-@pytest.mark.slow
 def test_a_former_finalist_keeps_its_cells(entered) -> None:
     """Where only finalists play the final, who was promoted first and not again stays in what was played."""
     entered.rules |= {"final": "finalists", "finalists": 2}
@@ -286,7 +274,6 @@ def test_a_former_finalist_keeps_its_cells(entered) -> None:
     published(entered, "full", "full")
 
 
-@pytest.mark.slow
 def test_a_round_that_somebody_left_half_played_ends(entered) -> None:
     """Who leaves between two runs of an interrupted round keeps what was played, and the rest is not played."""
     entered.more = {"isolation": "attack"}

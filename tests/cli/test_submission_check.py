@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
 from orchestrator.protocol import transcript
+from tests.application.conftest import FAULTY_PLAYER, PLAIN, PLAYER, PROTOCOL
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
 STEPS = [
     "manifest",
     "build",
@@ -36,8 +36,9 @@ def player(tmp_path):
     def made(kind: str, **manifest: object) -> Path:
         folder = tmp_path / kind
         folder.mkdir(exist_ok=True)
-        shutil.copy(PLAYER, folder)
         side, _, behaviour = kind.partition("_")
+        for file in (PLAYER, PROTOCOL) if behaviour in PLAIN else (FAULTY_PLAYER,):
+            shutil.copy(file, folder)
         said = {"sparring": 1, "name": kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         (folder / "submission.yaml").write_text(json.dumps(said | manifest))
         return folder

@@ -14,7 +14,7 @@ from orchestrator.protocol import frames
 from tests.execution.conftest import QUICK, first_value
 
 NO_REPLAY = SamplingDesign(power=0.0)
-SECRETS = [bytes([number]) * 32 for number in range(50)]
+SECRETS = [bytes([number]) * 32 for number in range(20)]
 LIMITS = dataclasses.replace(QUICK, classify_seconds=0.01, ready_seconds=5, restarts=2)
 CLEAN, ATTACKED = Cell("bad"), Cell("bad", "shift")
 KILLERS = (0, 2, 3, 5, 6, 9, 10)
@@ -88,7 +88,7 @@ def expected(cell: Cell, fatal: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize(
     ("player", "fatal"), [(crasher, KILLERS), (hanger, KILLERS), (mixture, KILLERS), (Tired, ()), (Poisoned, ())]
 )
-def test_answers_are_the_same_under_fifty_secrets(stage, player, fatal, batch, isolation) -> None:
+def test_answers_are_the_same_under_twenty_secrets(stage, player, fatal, batch, isolation) -> None:
     """A picture that ends a sandbox is charged and the rest is asked: the secret order changes nothing (A7)."""
     usual = isolation is Isolation.ATTACK and player is not hanger  # each silence takes its time
     for secret in SECRETS if usual else SECRETS[:8]:

@@ -1,6 +1,7 @@
 """Functions stay small enough to be read. A module is one idea, however long that is."""
 
 import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,62 @@ def modules(root, files) -> dict[Path, str]:
     return {path.relative_to(root): path.read_text("utf-8") for path in files if path.suffix == ".py"}
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 @pytest.fixture(scope="module")
-def functions(modules) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Every function in them, with its place."""
-    return [
-        (f"{path}:{node.lineno} {node.name}", node)
+def functions(modules) -> dict[str, tuple[int, int]]:
+    """Every function in them by its place: how many lines it has, and how many parameters.
+
+    No tree is kept: the garbage collector would look at all of them again and again.
+    """
+    return {
+        f"{path}:{node.lineno} {node.name}": (node.end_lineno - node.lineno + 1, parameters(node))
         for path, text in modules.items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+        for node in functions_in(ast.parse(text).body)
+    }
 
 
-def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def functions_in(statements: Iterable[ast.AST]) -> Iterator[Function]:
+    """Yields the functions among statements and in them. No expression holds one, so none is looked into."""
+    for node in statements:
+        if isinstance(node, Function):
+            yield node
+        for inner in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from functions_in(getattr(node, inner, ()))
+
+
+def test_functions_are_found_wherever_they_are() -> None:
+    """A function counts in a class, a function, a branch, a loop, a handler and a case."""
+    text = """
+if x:
+    def a(): pass
+elif y:
+    class C:
+        async def b(self):
+            def c(): pass
+else:
+    for _ in z:
+        def d(): pass
+    else:
+        def e(): pass
+try:
+    def f(): pass
+except E:
+    def g(): pass
+else:
+    def h(): pass
+finally:
+    def i(): pass
+match x:
+    case 1:
+        with y:
+            def j(): pass
+"""
+    assert [node.name for node in functions_in(ast.parse(text).body)] == list("abcdefghij")
+
+
+def parameters(function: Function) -> int:
     """Returns how many parameters a caller can give."""
     given = function.args
     names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
@@ -41,15 +86,16 @@ def test_every_folder_is_looked_at(modules) -> None:
     assert {"orchestrator", "images", "tests", "bench", "examples"} <= {path.parts[0] for path in modules}
 
 
+@pytest.mark.slow
 def test_no_function_is_long(functions) -> None:
     """No function has more than 60 lines, docstring included, decorators not."""
-    lengths = {place: node.end_lineno - node.lineno + 1 for place, node in functions}
-    assert not {place: lines for place, lines in lengths.items() if lines > FUNCTION_LINES}
+    assert not {place: lines for place, (lines, _) in functions.items() if lines > FUNCTION_LINES}
 
 
+@pytest.mark.slow
 def test_few_functions_take_many_parameters(functions) -> None:
     """More than six parameters are rare, and more than eight never occur."""
-    counts = {place: parameters(node) for place, node in functions}
+    counts = {place: count for place, (_, count) in functions.items()}
     assert not {place: count for place, count in counts.items() if count > PARAMETERS}
     many = {place: count for place, count in counts.items() if count > MANY_PARAMETERS}
     assert len(many) <= len(counts) / 100, many

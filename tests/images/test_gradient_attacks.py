@@ -165,10 +165,9 @@ def test_networks_read_photographs_as_the_reference_says(models, reference, phot
     assert correct(models, reference("fgsm_at"), *photographs) == 610
 
 
+@pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize(
-    "case", [("clean", "fgsm", 21), pytest.param(("fgsm_at", "bim", 349), marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.parametrize("case", [("clean", "fgsm", 21), ("fgsm_at", "bim", 349)], ids=str)
 def test_counts_on_photographs_are_the_reference_numbers(attacks, models, reference, photographs, case):
     """With epsilon 8 in batches of 64, as many of 1000 pictures stay correct as model.json says.
 

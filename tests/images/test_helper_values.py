@@ -51,16 +51,22 @@ def test_ruff_would_find_newer_syntax(tmp_path):
 
 
 @pytest.mark.parametrize(("norm", "epsilon"), [("linf", 8), ("linf", 2.9), ("l2", 40), ("l2", 12.345), ("l2", 5)])
-@pytest.mark.parametrize("wanted", ["pixels + 1000.0", "pixels - 3.7", "255 - pixels", "noise", "pixels + 5 * one"])
-def test_within_keeps_every_budget(written, norm, epsilon, wanted):
+def test_within_keeps_every_budget(written, norm, epsilon):
     """Whatever an attack wants, what `within` returns is uint8 and in the budget; what was in it stays, rounded."""
+    every = ["pixels + 1000.0", "pixels - 3.7", "255 - pixels", "noise", "pixels + 5 * one"]
     body = (
         "one = np.zeros(pixels.shape); one[:, 0, 3, 3] = 1; noise = self.task.rng().normal(100, 500, pixels.shape)\n"
-        f"        return self.task.within(pixels, {wanted})"
+        "        self.asked = getattr(self, 'asked', -1) + 1\n"
+        f"        return self.task.within(pixels, [{', '.join(every)}][self.asked])"
     )
     player = written(ATTACK.format(body=body), Role.ATTACK, norm=norm, epsilon=epsilon)
-    made = player.perturb(PIXELS, None)
-    assert norms.within_budget(PIXELS, made, Budget(Norm(norm), epsilon)).all()
+    for wanted in every:
+        _judge(player.perturb(PIXELS, None), norm, epsilon, wanted)
+
+
+def _judge(made, norm, epsilon, wanted):
+    """Asserts that pictures are in the budget, and as much of what was wanted as it lets them be."""
+    assert norms.within_budget(PIXELS, made, Budget(Norm(norm), epsilon)).all(), wanted
     if "one" in wanted and epsilon >= 5:
         assert np.array_equal(made[:, 0, 3, 3], PIXELS[:, 0, 3, 3] + 5)
     elif norm == "linf" and wanted == "pixels + 1000.0":
@@ -121,7 +127,7 @@ def test_a_gradient_is_not_nan(written):
     "labels",
     [
         pytest.param("torch.tensor([3, 0, 9])", marks=pytest.mark.slow),
-        "[torch.tensor(3), 0, torch.tensor(9)]",
+        pytest.param("[torch.tensor(3), 0, torch.tensor(9)]", marks=pytest.mark.slow),
     ],
 )
 def test_answers_may_be_tensors(written, labels):
@@ -137,8 +143,8 @@ def test_answers_may_be_tensors(written, labels):
     "body",
     [
         pytest.param("return 255 - torch.from_numpy(pixels)", marks=pytest.mark.slow),
-        "yield torch.arange(3), 255 - torch.from_numpy(pixels)",
-        "return self.task.within(pixels, 255 - torch.from_numpy(pixels).float())",
+        pytest.param("yield torch.arange(3), 255 - torch.from_numpy(pixels)", marks=pytest.mark.slow),
+        pytest.param("return self.task.within(pixels, 255 - torch.from_numpy(pixels).float())", marks=pytest.mark.slow),
     ],
 )
 def test_candidates_may_be_tensors(written, body):

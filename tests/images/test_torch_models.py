@@ -13,6 +13,7 @@ from orchestrator.protocol.messages import Role
 
 from .conftest import EPSILON, ROOT
 
+pytestmark = pytest.mark.slow
 WEIGHTS = ROOT / "images" / "defence_undefended" / "weights.safetensors"
 SURROGATE = ROOT / "images" / "attack_fgsm" / "weights.safetensors"
 PLAYER = """
@@ -97,7 +98,6 @@ def store(kind: str, folder) -> str:
     return "DigitsCNN(), 'weights.pt'"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["safetensors", "state_dict", "checkpoint", "pt2"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.export
 def test_a_stored_network_is_a_defence_in_one_line(kind, written, test_digits, tmp_path) -> None:
@@ -111,7 +111,6 @@ def test_a_stored_network_is_a_defence_in_one_line(kind, written, test_digits, t
     assert answered == expected.tolist()
 
 
-@pytest.mark.slow
 def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> None:
     """`mean` and `std` are applied before the network, the gradient is that of the whole, and so is evaluation mode."""
     source = PLAYER.format(
@@ -132,7 +131,6 @@ def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> 
     np.testing.assert_allclose(given, x.grad.numpy(), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("library", ATTACKS)
 @pytest.mark.parametrize("hidden", [False, True])
 def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, written, test_digits, require) -> None:
@@ -153,7 +151,6 @@ def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, writte
     np.testing.assert_array_equal(player.perturb(pixels, None if hidden else labels), made)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "said"),
     [

@@ -8,10 +8,10 @@ from orchestrator.domain.findings import FindingKind
 from orchestrator.integrity import power
 from orchestrator.integrity.power import SamplingDesign
 
+pytestmark = pytest.mark.slow
 RUNS = 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("planned", [0.5, 0.9])
 def test_a_cheat_is_caught_as_often_as_planned(planned) -> None:
     """Exactly 1 % of its answers, never by chance: the count of catches lies in the planned power's 99 % interval."""
@@ -23,7 +23,6 @@ def test_a_cheat_is_caught_as_often_as_planned(planned) -> None:
     assert {verdict.coverage.drawn for verdict in verdicts} == {power.sample_size(1800, SamplingDesign(power=planned))}
 
 
-@pytest.mark.slow
 def test_a_catch_is_a_drawn_answer() -> None:
     """Who is not caught had none of its answers in the sample; nobody who had one got away."""
     for seed in range(20):
@@ -31,7 +30,6 @@ def test_a_catch_is_a_drawn_answer() -> None:
         assert (verdict.accusation is not None) == bool(verdict.mismatches)
 
 
-@pytest.mark.slow
 def test_no_honest_run_is_accused() -> None:
     """Four runs of each kind of honest classifier, with other seeds than elsewhere."""
     runs = [(fair.name, seed, fair.run(seed).accusation) for fair in HONEST for seed in range(100, 104)]

@@ -128,6 +128,7 @@ def test_a_killed_client_goes_on(real, tmp_path):
     assert arrival_of(real, path).size == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_is_not_taken(real, tmp_path, small_parts):
     """The digest at the end is another: nothing arrived, and the error says what to do."""
     path = random_file(tmp_path)
@@ -274,6 +275,7 @@ def test_boards_of_a_site(real):
     assert real.sparring("board").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_large_body_is_refused_before_it_is_read(real):
     """By its length alone, also without a token."""
     with socket.create_connection(("127.0.0.1", real.port)) as connection:
@@ -281,6 +283,7 @@ def test_a_large_body_is_refused_before_it_is_read(real):
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
+@pytest.mark.slow
 def test_a_body_without_a_length_is_counted(real):
     """Chunks that go on and on are ended."""
     with socket.create_connection(("127.0.0.1", real.port)) as connection:

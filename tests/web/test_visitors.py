@@ -217,6 +217,7 @@ def test_nothing_hidden_is_on_any_page(visited):
     assert not [address for address in found if address.endswith(".zip") and "templates" not in address]
 
 
+@pytest.mark.slow
 def test_the_other_formats_have_their_boards(played_template):
     """After a round every page is there and sound, and as coarse as the format wants it; nobody is named."""
     name, folder = played_template

@@ -15,6 +15,7 @@ from tests import chromium
 from .conftest import CLASSES, GRADES, picture, sheet_of, token
 from .rater import BACK, ENTER, LEFT, RIGHT, SPACE, TAB, Rater, said
 
+pytestmark = pytest.mark.slow  # each opens pages in a browser
 VALID, QUALITY = GradingTask.VALID, GradingTask.QUALITY
 WITHOUT_STORAGE = {"profile.default_content_setting_values.cookies": 2}
 WITHOUT_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
@@ -33,7 +34,6 @@ def rater(running_browser, tmp_path):
     return start
 
 
-@pytest.mark.slow
 def test_a_sheet_by_keyboard_alone(rater) -> None:
     """Practice, both tasks and the saved file need no mouse; every answer is in the file, with its time."""
     one = rater(sheet_of(VALID, QUALITY, VALID, VALID, QUALITY, VALID, practice=2))
@@ -68,7 +68,6 @@ def test_a_sheet_by_keyboard_alone(rater) -> None:
     assert one.console() == []
 
 
-@pytest.mark.slow
 def test_a_sheet_by_mouse(rater) -> None:
     """The same answers by clicks, and the table has what the JSON has."""
     one = rater(sheet_of(VALID, QUALITY))
@@ -86,7 +85,6 @@ def test_a_sheet_by_mouse(rater) -> None:
     assert said(table.answers) == [(1, 3, False, None), (2, None, None, 3)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", [VALID, QUALITY])
 def test_pictures_are_enlarged_eight_times_without_a_blur(rater, task) -> None:
     """Each pixel of a picture is a square of 8 x 8 pixels of the screen of its very colour, on grey 128."""
@@ -109,7 +107,6 @@ def test_pictures_are_enlarged_eight_times_without_a_blur(rater, task) -> None:
     assert labels == (["Original", "Submitted"] if task is QUALITY else [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["reload", "new-tab"])
 def test_nothing_is_lost_when_the_page_is_closed(rater, how) -> None:
     """After a reload, or in a new tab after the old one was closed, the next item is the one that was due."""
@@ -139,7 +136,6 @@ def test_nothing_is_lost_when_the_page_is_closed(rater, how) -> None:
     assert said(one.stored()) == [(1, None, None, 1), (2, None, None, 2), (3, None, None, 3)]
 
 
-@pytest.mark.slow
 def test_two_tabs_lose_nothing(rater) -> None:
     """A tab takes over what the other one answered."""
     one = rater(sheet_of(QUALITY, QUALITY, QUALITY))
@@ -157,7 +153,6 @@ def test_two_tabs_lose_nothing(rater) -> None:
     assert said(one.stored()) == [(1, None, None, 1), (2, None, None, 2)]
 
 
-@pytest.mark.slow
 def test_an_answer_too_fast_comes_back_once_and_later(rater) -> None:
     """Both answers are kept. The second one stands, or does not count either: then the item is left."""
     one = rater(sheet_of(QUALITY, QUALITY, QUALITY))
@@ -177,7 +172,6 @@ def test_an_answer_too_fast_comes_back_once_and_later(rater) -> None:
     assert [each.milliseconds < MINIMUM_MILLISECONDS for each in answers] == [True, False, True, False, True]
 
 
-@pytest.mark.slow
 def test_keys_before_the_pictures_are_painted_answer_nothing(rater) -> None:
     """A key that comes before the picture, or that is held down, is no answer to it."""
     one = rater(sheet_of(QUALITY, QUALITY))
@@ -194,7 +188,6 @@ def test_keys_before_the_pictures_are_painted_answer_nothing(rater) -> None:
     assert said(one.stored()) == [(1, None, None, 1)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "height", "ratio", "reason"),
     [
@@ -226,7 +219,6 @@ def test_an_unfit_display_shows_no_picture_until_it_is_mended(rater, width, heig
     assert said(one.stored()) == [(1, None, None, 2)]
 
 
-@pytest.mark.slow
 def test_the_ratio_of_pixels_is_recorded(rater) -> None:
     """A display with finer pixels is fit, and each answer says what it was."""
     one = rater(sheet_of(QUALITY, QUALITY))
@@ -238,7 +230,6 @@ def test_the_ratio_of_pixels_is_recorded(rater) -> None:
     assert [each.device_pixel_ratio for each in one.stored()] == [1.0, 1.5]
 
 
-@pytest.mark.slow
 def test_hostile_names_are_shown_and_do_nothing(rater) -> None:
     """A class, a title and a question that look like markup are there to be read."""
     text = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -258,7 +249,6 @@ def test_hostile_names_are_shown_and_do_nothing(rater) -> None:
     assert one.console() == []
 
 
-@pytest.mark.slow
 def test_the_policy_lets_nothing_else_run(rater) -> None:
     """A script, a style or a picture from elsewhere that got into the page is blocked by the browser."""
     one = rater(sheet_of(VALID))
@@ -280,7 +270,6 @@ def test_the_policy_lets_nothing_else_run(rater) -> None:
     assert one.driver.execute_script("return window.injected") is None
 
 
-@pytest.mark.slow
 def test_the_last_answers_can_be_corrected(rater) -> None:
     """Back one item or more, shown what was answered; the correction is a later answer to the same item."""
     one = rater(sheet_of(VALID, QUALITY, QUALITY))
@@ -310,7 +299,6 @@ def test_the_last_answers_can_be_corrected(rater) -> None:
     assert said(one.stored()) == expected
 
 
-@pytest.mark.slow
 def test_a_saved_file_goes_on_in_a_fresh_browser(rater) -> None:
     """Another computer with the page and the file goes on where the file ends."""
     sheet = sheet_of(QUALITY, QUALITY, QUALITY)
@@ -330,7 +318,6 @@ def test_a_saved_file_goes_on_in_a_fresh_browser(rater) -> None:
     assert said(other.stored()) == [(1, None, None, 1), (2, None, None, 2)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -357,7 +344,6 @@ def test_a_file_of_something_else_is_not_loaded(rater, tmp_path, changes, reason
     assert said(one.stored()) == [(1, None, None, 1)]
 
 
-@pytest.mark.slow
 def test_a_browser_without_storage_is_told_so_before_the_start(rater) -> None:
     """Grading works all the same, to the saved file."""
     one = rater(sheet_of(QUALITY, QUALITY), preferences=WITHOUT_STORAGE)
@@ -389,7 +375,6 @@ def test_kept_answers_that_cannot_be_read_are_put_aside(rater) -> None:
     assert one.driver.execute_script("return localStorage.getItem(arguments[0])", f"{key}:unreadable") == "{broken"
 
 
-@pytest.mark.slow
 def test_a_break_is_proposed_after_a_session(rater) -> None:
     """Practice is not part of a session, and after the last item there is no break."""
     one = rater(sheet_of(*[QUALITY] * 5, practice=1, session_size=2))
@@ -408,7 +393,6 @@ def test_a_break_is_proposed_after_a_session(rater) -> None:
     one.await_screen("done")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 16, 32])
 def test_any_font_size_can_be_read(rater, size) -> None:
     """In the narrowest window that is fit, nothing is cut off, and the pictures keep their size."""
@@ -429,7 +413,6 @@ def test_any_font_size_can_be_read(rater, size) -> None:
     one.await_screen("done")
 
 
-@pytest.mark.slow
 def test_what_a_screen_reader_says(rater) -> None:
     """Buttons have names, the pictures too, and the focus goes to the question of each item."""
     one = rater(sheet_of(VALID, QUALITY))
@@ -443,7 +426,6 @@ def test_what_a_screen_reader_says(rater) -> None:
         one.answer(token(number), *(["1", "y"] if number == 1 else ["1"]))
 
 
-@pytest.mark.slow
 def test_without_scripts_the_page_says_what_it_needs(rater) -> None:
     """It says so, and shows no button that does nothing."""
     one = rater(sheet_of(VALID), preferences=WITHOUT_SCRIPTS)
