@@ -3,6 +3,7 @@
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-FILES = (TESTS / "bundles" / "players" / "player.py", TESTS.parent / "images" / "templates" / "bare" / "protocol.py")
+PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
+FILES = (TESTS / "bundles" / "players" / "player.py", PROTOCOL)
 BEHAVIOURS = ("honest", "noop", "constant")
 """What it does as the players of tests/e2e/ do."""

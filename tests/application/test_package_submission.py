@@ -19,8 +19,9 @@ from orchestrator.errors import InfrastructureFault, Rejected, SandboxLost, Usag
 from orchestrator.intake import package_writer
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
+from tests import plain_player
 
-from .conftest import BASE, PLAYER, PROTOCOL, names_in
+from .conftest import BASE, names_in
 
 NOON = "2026-03-01T12:00:00.000+00:00"
 
@@ -217,7 +218,7 @@ def test_a_late_archive_is_not_built(cup, package, submit, received) -> None:
 def packed(engine, tmp_path_factory) -> Iterator[Path]:
     """A package with an image in it, whose configuration asks for a volume."""
     folder = tmp_path_factory.mktemp("imaged")
-    for file in (PLAYER, PROTOCOL):
+    for file in plain_player.FILES:
         (folder / file.name).write_bytes(file.read_bytes())
     said = {"sparring": 1, "name": "imaged", "side": "attack", "image": TAG, "command": COMMAND}
     (folder / "submission.yaml").write_text(json.dumps(said))

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
 from orchestrator.protocol import transcript
-from tests.application.conftest import FAULTY_PLAYER, PLAIN, PLAYER, PROTOCOL
+from tests import plain_player
+from tests.application.conftest import FAULTY_PLAYER
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 STEPS = [
@@ -37,7 +38,7 @@ def player(tmp_path):
         folder = tmp_path / kind
         folder.mkdir(exist_ok=True)
         side, _, behaviour = kind.partition("_")
-        for file in (PLAYER, PROTOCOL) if behaviour in PLAIN else (FAULTY_PLAYER,):
+        for file in plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (FAULTY_PLAYER,):
             shutil.copy(file, folder)
         said = {"sparring": 1, "name": kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         (folder / "submission.yaml").write_text(json.dumps(said | manifest))

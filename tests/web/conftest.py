@@ -10,8 +10,8 @@ from orchestrator.domain.contest_events import PersonRecord, RoleGranted
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
-from tests import postgresql
-from tests.application.conftest import PLAYER, PROTOCOL, Cup
+from tests import plain_player, postgresql
+from tests.application.conftest import Cup
 
 from . import world as worlds
 
@@ -81,7 +81,7 @@ def played_season(tmp_path_factory):
     cup = Cup(tmp_path_factory.mktemp("season"), more={"replay": {"power": 0.9, "cheat": 0.3}}).open()
     cup.submit("One", cup.player("attack_honest"))
     cheat = cup.player("defence_chance")
-    for file in (PLAYER, PROTOCOL):
+    for file in plain_player.FILES:
         shutil.copy(file, cheat)
     cup.submit("Two", cheat)
     cup.play("initial", None)

@@ -20,8 +20,8 @@ from selenium.webdriver.support.ui import Select
 from orchestrator.application.contests import seasons
 from orchestrator.domain import contest_events
 from orchestrator.intake.package_writer import write_package
-from tests import chromium
-from tests.application.conftest import PLAYER, PROTOCOL, Cup
+from tests import chromium, plain_player
+from tests.application.conftest import Cup
 
 from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
 
@@ -96,7 +96,7 @@ def found_team(who: Person, name: str, email: str, team: str) -> None:
 def package(cup: Cup, kind: str) -> Path:
     """Returns the package of a player."""
     folder = cup.player(kind)
-    for file in (PLAYER, PROTOCOL):
+    for file in plain_player.FILES:
         (folder / file.name).write_bytes(file.read_bytes())
     return write_package(folder, cup.path / f"{kind}.sparring.tar").path
 

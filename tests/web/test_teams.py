@@ -14,7 +14,8 @@ from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.domain import contest_events
 from orchestrator.intake import package_writer
 from orchestrator.web.settings import FORM_BYTES, WebSettings
-from tests.application.conftest import HOW, PLAYER, PROTOCOL, Cup
+from tests import plain_player
+from tests.application.conftest import HOW, Cup
 from tests.web.conftest import ADDRESS, client_of, empty_tables, give_role, make_account
 
 HOSTILE = '<b>"One"</b> \u202egnp & {{ 7*7 }}'
@@ -454,7 +455,7 @@ def accused(cup, ada, bo) -> str:
     cup.more["replay"] = {"power": 0.9, "cheat": 0.3}
     cup.write()
     folder = cup.player("defence_chance")
-    for file in (PLAYER, PROTOCOL):
+    for file in plain_player.FILES:
         shutil.copy(file, folder)
     target = package_writer.write_package(folder, cup.path / "chance.sparring.tar").path
     submission = admit(cup, arrival_in(upload(ada, "rooks", target.read_bytes()))).submission

@@ -14,8 +14,8 @@ from orchestrator.application.rounds.round_progress import JobCounts, ProgressRe
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.plan import Stage
 from orchestrator.ledger.stores.base import format_time
-from tests import postgresql
-from tests.application.conftest import HOW, NOON, PROTOCOL, TESTS, Cup
+from tests import plain_player, postgresql
+from tests.application.conftest import HOW, NOON, TESTS, Cup
 from tests.reports.pages import Tree
 from tests.web.conftest import ADDRESS, client_of, empty_tables, make_account
 
@@ -40,7 +40,7 @@ def played(service, tmp_path_factory) -> Cup:
     for team, kind in (("One", "attack_raises"), (HOSTILE_TEAM, "attack_delivers"), ("Three", "defence_raises")):
         folder = cup.player(kind, kind.replace("_", "-"))
         shutil.copy(TESTS / "application" / "players" / "telltale.py", folder / "player.py")
-        shutil.copy(PROTOCOL, folder)
+        shutil.copy(plain_player.PROTOCOL, folder)
         cup.submit(team, folder)
     cup.play("initial")
     return cup
