@@ -21,8 +21,9 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring import fault_texts, round_scoring
 from orchestrator.scoring import results_file as doc
 from orchestrator.scoring.results_file import Results
+from tests import plain_player
 
-from .conftest import PROTOCOL, Cup
+from .conftest import Cup
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("told")]  # its season is played once
 TELLTALE = Path(__file__).parent / "players" / "telltale.py"
@@ -41,7 +42,7 @@ def teller(cup: Cup, kind: str, name: str) -> Path:
     """Returns the folder of a player that tells labels."""
     folder = cup.player(kind, name)
     shutil.copy(TELLTALE, folder / "player.py")
-    shutil.copy(PROTOCOL, folder)
+    shutil.copy(plain_player.PROTOCOL, folder)
     return folder
 
 
