@@ -7,14 +7,18 @@ import os
 import time
 from pathlib import Path
 
+ENDLESS = 1 << 60
 os.write(1, b"up")
 block = bytes(1024 * 1024)
-handles = [1, 2]
+floods = [(1, ENDLESS), (2, ENDLESS)]
 if b"docker-init" in Path("/proc/1/cmdline").read_bytes():  # elsewhere it is no process of this sandbox
-    handles += [os.open(f"/proc/1/fd/{number}", os.O_WRONLY) for number in (1, 2)]
-for handle in handles:
+    # More than the engine's buffers hold. It throws away what init says on stdout while nobody is attached to that:
+    # endlessly, that would take the machine's processors until the kill.
+    floods += [(os.open("/proc/1/fd/1", os.O_WRONLY), 64), (os.open("/proc/1/fd/2", os.O_WRONLY), ENDLESS)]
+for handle, blocks in floods:
     if os.fork() == 0:
-        while True:
+        for _ in range(blocks):
             os.write(handle, block)
+        time.sleep(3600)
 while True:
     time.sleep(60)
