@@ -19,7 +19,7 @@ def main() -> None:
         if sys.argv[1:2] == ["pod"]:
             from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
         else:
-            from orchestrator.cli.app import main as command  # noqa: PLC0415  see above
+            from orchestrator.cli.commands import main as command  # noqa: PLC0415  see above
     except KeyboardInterrupt:  # a command itself says so by its own means
         sys.exit(130)
     command()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
+from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
@@ -17,7 +17,6 @@ from orchestrator.bundles.receipts import Receipt
 from orchestrator.cli import console, output_paths, remote, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_side, safe_text
 from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
-from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.submissions import Side
@@ -63,8 +62,6 @@ Database = Annotated[
     ),
 ]
 
-team = typer.Typer(no_args_is_help=True, help="The teams of a contest and their people.")
-
 
 @console.command
 def init(
@@ -105,32 +102,6 @@ def open_(folder: ContestDir, database: Database = None, by: By = None, as_json:
         return
     out.print(f"contest  {safe_text(str(contest_folder.file))}", soft_wrap=True)
     out.print(f"key      {contest_folder.key().fingerprint}", soft_wrap=True)
-
-
-@team.command(
-    "add",
-    epilog="Example: sparring team add cup 'Corner Shop' --member ada@example.org:'Ada L.' --organizer bob@tum.de:Bob",
-)
-@console.command
-def add_team(
-    folder: ContestDir,
-    name: Annotated[str, typer.Argument(help="The team's name.", metavar="TEAM")],
-    member: Annotated[list[str] | None, typer.Option("--member", help="A person, as ID:NAME; may be repeated.")] = None,
-    organizer: Annotated[
-        list[str] | None, typer.Option("--organizer", help="A member of the organizing institution (A5), as ID:NAME.")
-    ] = None,
-    by: By = None,
-    as_json: Json = False,
-) -> None:
-    """Add a team with its people, or replace its people. An ID, such as an e-mail address, tells people apart (A1)."""
-    people = [_person(text, organizer=False) for text in member or []]
-    people += [_person(text, organizer=True) for text in organizer or []]
-    with seasons.administer(folder, by) as admin:
-        admin.add_team(name, people)
-    if as_json:
-        console.print_json({"team": name, "people": [person.model_dump() for person in people]})
-        return
-    out.print(f"team     {safe_text(name)}: {', '.join(safe_text(person.name) for person in people)}", soft_wrap=True)
 
 
 @console.command
@@ -363,16 +334,6 @@ def rescore(
 
 def _print_log_line(line: str) -> None:
     err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
-
-
-def _person(text: str, *, organizer: bool) -> contest_events.PersonRecord:
-    identity, _, name = (part.strip() for part in text.partition(":"))
-    if not (identity and name):
-        # The name is shown on pages, and the ID, often an address of mail, must never be.
-        raise UsageError(
-            f"{text[:80]!r}: write a person as ID:NAME, such as ada@example.org:'Ada L.'; pages show the name"
-        )
-    return validated(contest_events.PersonRecord, id=identity, name=name, organizer=organizer)
 
 
 def _promotion_document(found: FormatEvent) -> dict[str, object]:

@@ -255,7 +255,7 @@ sys.meta_path.insert(0, Refused())
 def refuse(*_, **__):
     raise OSError('no network')
 socket.socket.connect = socket.create_connection = refuse
-from orchestrator.cli.app import main
+from orchestrator.cli.commands import main
 sys.argv = ['sparring', 'verify', *sys.argv[1:]]
 main()
 """

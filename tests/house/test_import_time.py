@@ -27,6 +27,31 @@ def test_the_command_line_loads_nothing_heavy() -> None:
     assert not names & set(HEAVY)
 
 
+def modules_of(command: str) -> set[str]:
+    """Returns the modules of ours that are loaded where a command runs."""
+    program = "import json, sys; from orchestrator.cli.commands import make_app; make_app(sys.argv[1])"
+    words = [sys.executable, "-c", f"{program}; print(json.dumps([*sys.modules]))", command]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return {name.removeprefix("orchestrator.") for name in json.loads(done.stdout) if name.startswith("orchestrator.")}
+
+
+def test_a_command_imports_no_other() -> None:
+    """`sparring explain` reads pages: it imports nothing that plays, keeps or shows a contest."""
+    names = modules_of("explain")
+    assert {"cli.commands", "cli.explain"} <= names
+    assert not names & {"cli.season", "cli.rounds", "application", "ledger", "formats", "execution"}
+
+
+def test_a_board_needs_no_cluster() -> None:
+    """The commands of a contest import nothing of a cluster but its settings, and no other group of commands."""
+    names = modules_of("board")
+    assert {name for name in names if name.startswith("executors.kubernetes.")} == {
+        "executors.kubernetes.settings",
+        "executors.kubernetes.timings",
+    }
+    assert not names & {"cli.publish", "cli.serve", "cli.sandbox", "cli.submission"}
+
+
 def test_the_version_is_printed_without_the_commands() -> None:
     """`sparring --version` imports no command and no library."""
     done = subprocess.run(

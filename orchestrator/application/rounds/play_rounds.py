@@ -168,8 +168,10 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
     plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
     if how.executor == execution_target.KUBERNETES:
+        from orchestrator.application.rounds.kubernetes_target import KubernetesTarget  # noqa: PLC0415  see there
+
         _refuse_large_gradients(contest)
-        cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
+        cluster = KubernetesTarget(contest, how.cluster, how.slots)
         cluster.backend.require_available(contest.file.runtime)
         return cluster
     local_target = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)

@@ -1,0 +1,125 @@
+"""The commands of `sparring`, in the order of a contest, and the module of this folder that each is in.
+
+`sparring board` imports the module of `board` alone: importing all of them takes longer than most commands take.
+"""
+
+import gc
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from orchestrator import __version__, logs
+from orchestrator.cli import pod
+from orchestrator.cli.console import run_app
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A command, or a group of commands, which is its module's `app`."""
+
+    module: str
+    attribute: str = "app"
+    examples: tuple[str, ...] = ()
+    hidden: bool = False
+
+
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure, 130 cancelled."
+)
+_ENTRIES = {
+    "demo": _Entry("rounds", "demo", ("sparring demo --out demo --backend docker",)),
+    "contest": _Entry("contests"),
+    "team": _Entry("team"),
+    "role": _Entry("roles"),
+    "submission": _Entry("submission"),
+    "evaluate": _Entry("evaluate", "evaluate", ("sparring evaluate my_defence --contest contest.yaml --pictures 20",)),
+    "submit": _Entry(
+        "season",
+        "submit",
+        (
+            "sparring submit cup my_attack --team 'Corner Shop' --task digits",
+            "sparring submit my_attack --to https://cup.example.org --team 'Corner Shop'",
+        ),
+    ),
+    "login": _Entry("remote", "login", ("sparring login https://cup.example.org",)),
+    "logout": _Entry("remote", "logout", ("sparring logout https://cup.example.org",)),
+    "withdraw": _Entry("season", "withdraw", ("sparring withdraw cup corners --reason 'the team found a bug'",)),
+    "disqualify": _Entry("season", "disqualify", ("sparring disqualify cup corners --reason 'two people, one team'",)),
+    "set-source": _Entry(
+        "season", "set_source", ("sparring set-source cup corners --licence MIT --reason 'published late'",)
+    ),
+    "correct": _Entry(
+        "season", "set_source", ("sparring correct cup corners --licence MIT --reason 'late'",), hidden=True
+    ),
+    "appeal": _Entry("appeals"),
+    "round": _Entry("rounds"),
+    "work": _Entry("work", "work", ("sparring work cup --backend docker",)),
+    "tick": _Entry("tick", "tick", ("sparring tick weeks",)),
+    "grade": _Entry("grading"),
+    "board": _Entry("season", "board", ("sparring board cup --round final",)),
+    "status": _Entry("status", "status", ("sparring status --from https://cup.example.org",)),
+    "rescore": _Entry("season", "rescore", ("sparring rescore cup --apply --reason 'the jury lowered the floor'",)),
+    "rejudge": _Entry("season", "rescore", ("sparring rejudge cup --drop --reason 'no rule changes'",), hidden=True),
+    "replay": _Entry("replay", "replay", ("sparring replay 3f2a --dir round1",)),
+    "report": _Entry("rounds", "report", ("sparring report round1",)),
+    "publish": _Entry("publish", "publish", ("sparring publish cup --out cup-sealed",)),
+    "verify": _Entry("publish", "verify", ("sparring verify cup-sealed --key sha256:...",)),
+    "serve": _Entry("serve", "serve", ("sparring serve cup --address https://cup.example.org --host 0.0.0.0",)),
+    "explain": _Entry("explain", "explain", ("sparring explain deadline",)),
+    "copy": _Entry("copy_files", "copy", ("sparring copy examples images",)),
+    "doctor": _Entry("doctor", "doctor", ("sparring doctor --sweep",)),
+    "sandbox": _Entry("sandbox"),
+    "image": _Entry("images"),
+    "baseline": _Entry("baseline"),
+    "cluster": _Entry("cluster"),
+}
+
+
+def make_app(name: str | None = None) -> typer.Typer:
+    """Returns the command line: with one command or group, by its name, or with all of them."""
+    app = typer.Typer(
+        name="sparring",
+        no_args_is_help=True,
+        help="Attack-versus-defence competitions for image classifiers, played between isolated containers.",
+        epilog=f"Exit codes: {_EXIT_CODES}.",
+        pretty_exceptions_show_locals=False,
+    )
+    app.callback()(_root)
+    for each in _ENTRIES if name is None else [name]:
+        entry = _ENTRIES[each]
+        found = getattr(importlib.import_module(f"orchestrator.cli.{entry.module}"), entry.attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=each)
+        else:
+            epilog = "\n\n".join(f"Example: {example}" for example in entry.examples)
+            app.command(each, epilog=epilog, hidden=entry.hidden)(found)
+    if name is None:
+        app.add_typer(pod.group(), name="pod", hidden=True)
+    return app
+
+
+def _version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"sparring {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    _version_asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Attack-versus-defence competitions for image classifiers, played between isolated containers."""
+    logs.configure_logging(quiet=True)  # commands with options for logs set them up again
+
+
+def main() -> None:
+    """Runs the command line. What was imported stays to the end: the garbage collector need never look at it."""
+    words = sys.argv[1:]
+    app = make_app(words[0] if words and words[0] in _ENTRIES else None)
+    gc.freeze()
+    gc.enable()
+    run_app(app, words)
