@@ -47,6 +47,8 @@ class Cup:
     )
     time: datetime = NOON
     more: dict[str, Any] = field(default_factory=dict)
+    trial_pictures: int = 0
+    """A trial match takes as long as a small round, so a submission plays one where a test looks at it."""
 
     @property
     def folder(self) -> ContestFolder:
@@ -75,6 +77,7 @@ class Cup:
             "isolation": "round",
             "limits": {"memory": "512MiB", "ready_seconds": 20, "perturb_batch": 8, "restarts": 0},
             "replay": {"power": 0},
+            "trial_pictures": self.trial_pictures,
             "rules": self.rules | rules,
             "baselines": [{"folder": str(self.player(own, called)), "name": called} for called, own in entries.items()],
         }
@@ -168,6 +171,13 @@ def empty(tmp_path: Path) -> Cup:
 @pytest.fixture
 def cup(empty: Cup) -> Cup:
     """An opened contest with three teams."""
+    return empty.open()
+
+
+@pytest.fixture
+def trial_cup(empty: Cup) -> Cup:
+    """The same with trial matches."""
+    empty.trial_pictures = 10
     return empty.open()
 
 

@@ -185,15 +185,15 @@ def test_an_image_arrives_by_its_digest(cup) -> None:
     assert [act.arrival for act in cup.acts(contest_events.SubmissionRefused)] == [arrival.id]
 
 
-def test_a_refusal_is_a_result(cup) -> None:
+def test_a_refusal_is_a_result(trial_cup) -> None:
     """What is wrong is in the outcome, in the ledger and in the steps; a second look changes nothing."""
-    arrival = arrive(cup, upload(cup, "attack_dies_loading"))
-    answered = admit(cup, arrival.id)
+    arrival = arrive(trial_cup, upload(trial_cup, "attack_dies_loading"))
+    answered = admit(trial_cup, arrival.id)
     assert (answered.outcome, bool(answered.problems)) == ("refused", True)
-    assert admit(cup, arrival.id) == answered
-    [refused] = cup.acts(contest_events.SubmissionRefused)
+    assert admit(trial_cup, arrival.id) == answered
+    [refused] = trial_cup.acts(contest_events.SubmissionRefused)
     assert (refused.arrival, refused.actor, tuple(refused.problems)) == (arrival.id, "person-1", answered.problems)
-    steps = arrivals.read_steps(cup.folder.path, arrival.id)
+    steps = arrivals.read_steps(trial_cup.folder.path, arrival.id)
     assert [step.step for step in steps if step.passed is False] == ["match, hello", "outcome"]
     assert all(step.problem and step.remedy for step in steps if step.passed is False)
 
@@ -210,25 +210,25 @@ def test_a_broken_archive_is_refused_in_its_steps(cup) -> None:
     assert "\x1b" not in text
 
 
-def test_steps_are_told_while_they_are_made(cup, monkeypatch) -> None:
+def test_steps_are_told_while_they_are_made(trial_cup, monkeypatch) -> None:
     """At the trial match the archive and the manifest are told already; the outcome comes last; a torn line is none."""
-    arrival, seen = arrive(cup, upload(cup)), []
+    arrival, seen = arrive(trial_cup, upload(trial_cup)), []
     real = trial_match_setup.play_trial_match
 
     def play(*words):
-        seen.extend(arrivals.read_steps(cup.folder.path, arrival.id))
+        seen.extend(arrivals.read_steps(trial_cup.folder.path, arrival.id))
         return real(*words)
 
     monkeypatch.setattr(trial_match_setup, "play_trial_match", play)
-    assert arrivals.read_steps(cup.folder.path, arrival.id) == []
-    admit(cup, arrival.id)
+    assert arrivals.read_steps(trial_cup.folder.path, arrival.id) == []
+    admit(trial_cup, arrival.id)
     assert [step.step for step in seen] == ["archive", "manifest", "image policy", "ownership"]
-    steps = arrivals.read_steps(cup.folder.path, arrival.id)
+    steps = arrivals.read_steps(trial_cup.folder.path, arrival.id)
     assert (steps[-1].step, steps[-1].passed, steps[-1].detail) == ("outcome", True, "received as attack_noop")
     assert any(step.step.startswith("match, ") for step in steps)
-    with (arrivals.arrival_folder(cup.folder.path, arrival.id) / "steps.jsonl").open("a") as file:
+    with (arrivals.arrival_folder(trial_cup.folder.path, arrival.id) / "steps.jsonl").open("a") as file:
         file.write('{"time": "2026')
-    assert arrivals.read_steps(cup.folder.path, arrival.id) == steps
+    assert arrivals.read_steps(trial_cup.folder.path, arrival.id) == steps
 
 
 def test_a_fault_of_ours_answers_nothing(cup, monkeypatch) -> None:

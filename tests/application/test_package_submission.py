@@ -21,13 +21,19 @@ from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from tests import plain_player
 
-from .conftest import BASE, names_in
+from .conftest import BASE, Cup, names_in
 
 NOON = "2026-03-01T12:00:00.000+00:00"
 
 TAG = "sparring-test/imaged:cpu"
 COMMAND = ["python", "player.py", "attack", "honest"]
 RECIPE = f"FROM {BASE}\nCOPY player.py protocol.py submission.yaml /opt/player/\nWORKDIR /opt/player\n"
+
+
+@pytest.fixture
+def cup(trial_cup) -> Cup:
+    """An opened contest with trial matches."""
+    return trial_cup
 
 
 @pytest.fixture

@@ -34,6 +34,13 @@ Output behind a reply is one code or the other, as its bytes arrive: before the 
 
 
 @pytest.fixture
+def empty(empty):
+    """A contest with trial matches that is not opened yet."""
+    empty.trial_pictures = 10
+    return empty
+
+
+@pytest.fixture
 def quick(empty):
     """An opened contest whose defences have half a second a question."""
     empty.more = {"limits": {"memory": "512MiB", "ready_seconds": 20, "perturb_batch": 8, "classify_seconds": 0.5}}

@@ -70,19 +70,23 @@ def answers(cup) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_waits_is_done_and_the_worker_ends(cup) -> None:
+def test_what_waits_is_done_and_the_worker_ends(trial_cup) -> None:
     """Arrivals are admitted in their order, and a requested round is played and its request closed."""
-    ids = [arrive(cup, "first"), arrive(cup, "second", "Two"), arrive(cup, "third", "Three", "attack_dies_loading")]
-    done = work(cup)
+    ids = [
+        arrive(trial_cup, "first"),
+        arrive(trial_cup, "second", "Two"),
+        arrive(trial_cup, "third", "Three", "attack_dies_loading"),
+    ]
+    done = work(trial_cup)
     assert [(each.id, each.outcome) for each in done] == list(
         zip(ids, ["received", "received", "refused"], strict=True)
     )
-    asked = request(cup)
-    assert [(each.what, each.id, each.outcome) for each in work(cup)] == [("round", asked, "played")]
-    assert [act.outcome for act in cup.acts(contest_events.RoundRequestClosed)] == ["played"]
-    assert [act.round for act in cup.acts(contest_events.RoundPlayed)] == ["initial"]
-    assert work(cup) == []
-    assert answers(cup) == ids
+    asked = request(trial_cup)
+    assert [(each.what, each.id, each.outcome) for each in work(trial_cup)] == [("round", asked, "played")]
+    assert [act.outcome for act in trial_cup.acts(contest_events.RoundRequestClosed)] == ["played"]
+    assert [act.round for act in trial_cup.acts(contest_events.RoundPlayed)] == ["initial"]
+    assert work(trial_cup) == []
+    assert answers(trial_cup) == ids
 
 
 def test_a_round_that_cannot_be_played_fails_with_its_reason(cup) -> None:

@@ -33,7 +33,7 @@ Start = Callable[..., Person]
 @pytest.fixture
 def cup(tmp_path: Path) -> Cup:
     """A contest that was just opened, with nobody in it, whose rounds find out who answers by chance."""
-    made = Cup(tmp_path, more={"replay": {"power": 0.9, "cheat": 0.3}})
+    made = Cup(tmp_path, more={"replay": {"power": 0.9, "cheat": 0.3}}, trial_pictures=10)
     made.write()
     seasons.open_contest(made.folder.path, "desk")
     return made
