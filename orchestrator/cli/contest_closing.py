@@ -9,7 +9,7 @@ from orchestrator.application.contests import seasons, submission_closing
 from orchestrator.application.contests.closing_preview import CONSEQUENCES, ClosingPreview, closing_preview
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
-from orchestrator.domain.text import counted_noun
+from orchestrator.domain.text import counted_noun, iso_time
 from orchestrator.errors import UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.reports import formatting
@@ -80,7 +80,7 @@ def reopen(folder: season.ContestDir, reason: season.Reason, by: season.By = Non
     """Open submissions again that were closed with `sparring contest close`: the dates of contest.yaml decide."""
     with seasons.administer(folder, by) as admin:
         window = submission_closing.reopen_submissions(admin, reason)
-    closes = window.closes.isoformat() if window.closes else None
+    closes = iso_time(window.closes) if window.closes else None
     if as_json:
         console.print_json({"reopened": True, "reason": reason, "state": window.state, "closes": closes})
         return

@@ -12,7 +12,7 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.text import counted_noun
+from orchestrator.domain.text import counted_noun, iso_time
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 
@@ -110,8 +110,8 @@ def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
         "title": contest.file.title,
         "format": contest.file.format,
         "submissions": window.state,
-        "opens": window.opens and window.opens.isoformat(),
-        "closes": window.closes and window.closes.isoformat(),
+        "opens": window.opens and iso_time(window.opens),
+        "closes": window.closes and iso_time(window.closes),
         "closing": window.closing and asdict(window.closing),
         "prizes": contest.file.prizes,
         "teams": len(found.teams),

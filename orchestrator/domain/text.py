@@ -1,6 +1,7 @@
-"""Text from strangers, made fit to show."""
+"""Text from strangers, made fit to show; and how counts and times are written for people."""
 
 import unicodedata
+from datetime import datetime
 
 DEFAULT_LIMIT = 300
 
@@ -38,3 +39,8 @@ def reject_nul(word: str) -> str:
 def counted_noun(number: int, one: str, many: str = "") -> str:
     """Returns `1 finding`, `2 findings`, `1,200 findings`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def iso_time(moment: datetime) -> str:
+    """Returns a time with its zone: to the millisecond as in ledgers, or to the second where it has no more digits."""
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")

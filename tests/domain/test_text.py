@@ -1,10 +1,12 @@
-"""Text from strangers."""
+"""Text from strangers, and how times are written."""
+
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.text import DEFAULT_LIMIT, printable, reject_control_characters, reject_nul
+from orchestrator.domain.text import DEFAULT_LIMIT, iso_time, printable, reject_control_characters, reject_nul
 
 
 def test_plain_text_stays():
@@ -74,3 +76,11 @@ def test_a_word_of_a_command_has_no_nul() -> None:
     assert reject_nul("a\nb") == "a\nb"
     with pytest.raises(ValueError, match="a NUL character"):
         reject_nul("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("microsecond", "shown"), [(0, "2026-12-01T12:00:05+00:00"), (123_000, "2026-12-01T12:00:05.123+00:00")]
+)
+def test_a_time_has_no_needless_digits(microsecond, shown):
+    """A date of a contest file is written to the second, a time of the ledger to the millisecond."""
+    assert iso_time(datetime(2026, 12, 1, 12, 0, 5, microsecond, UTC)) == shown

@@ -23,7 +23,7 @@ from orchestrator.domain.contest_format import LedgerFold
 from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import iso_time, printable
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.files import write_whole
 from orchestrator.intake import manifest
@@ -510,7 +510,7 @@ class ContestAdmin:
         file, arrived = self.contest.file, self._arrival_time(submitted)
         clock = arrived or submitted.arrived_at or self._clock()
         if file.opens and clock < file.opens:
-            return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
+            return [Problem("time", f"submissions open at {iso_time(file.opens)}", "come back then")]
         judged, closing = self._judged_time(submitted), self.season.closing
         came_before = arrived or (closing is not None and judged < datetime.fromisoformat(closing.time))
         window = submission_window(file, None if came_before else closing, judged)
@@ -524,7 +524,7 @@ class ContestAdmin:
         remedy = "nothing can be added"
         if clock < window.closes:
             remedy = f"the ledger has an entry of {self._latest_time}: the clock was set back; set it, or move `closes`"
-        return [Problem("time", f"submissions closed at {window.closes.isoformat()}, and {came}", remedy)]
+        return [Problem("time", f"submissions closed at {iso_time(window.closes)}, and {came}", remedy)]
 
     def _record_refusal(
         self, submitted: SubmissionRequest, name: str, side: Side | None, problems: list[Problem]

@@ -6,6 +6,7 @@ from orchestrator.application.contests.administration import ContestAdmin, valid
 from orchestrator.application.contests.submission_window import SubmissionWindow, submission_window
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Closing, Season
+from orchestrator.domain.text import iso_time
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 
@@ -43,9 +44,9 @@ def closing_obstacle(contest: Contest, season: Season, now: datetime) -> str:
     if window.closing is not None:
         return f"the organizers closed submissions at {window.closing.time} already"
     if window.state == "closed" and window.closes is not None:
-        return f"submissions closed at {window.closes.isoformat()} already, by `closes` in contest.yaml"
+        return f"submissions closed at {iso_time(window.closes)} already, by `closes` in contest.yaml"
     if window.state == "early" and window.opens is not None:
-        return f"submissions are not open yet: they open at {window.opens.isoformat()}, by `opens` in contest.yaml"
+        return f"submissions are not open yet: they open at {iso_time(window.opens)}, by `opens` in contest.yaml"
     return ""
 
 

@@ -15,6 +15,7 @@ from orchestrator.domain.human_grading import GradedTask, GradingProgress, Human
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import iso_time
 from orchestrator.errors import UsageError
 from orchestrator.files import write_whole
 from orchestrator.intake.contest_file import Contest
@@ -38,7 +39,7 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
         if window.closes is not None and window.state != "closed":
             # The plan has the same pictures of every submission: what came later would not be graded.
             raise UsageError(
-                f"submissions are received until {window.closes.isoformat()}; plan after that, or close them before "
+                f"submissions are received until {iso_time(window.closes)}; plan after that, or close them before "
                 "(`sparring contest close`)"
             )
         folder = _played_round(admin, name)

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from orchestrator.domain.season import Season
+from orchestrator.domain.text import iso_time
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.redaction import redact_results
 from orchestrator.scoring.results_file import Results
@@ -30,8 +31,8 @@ def contest(request: HttpRequest) -> ContestPart:
         contest=file.contest,
         title=file.title,
         format=file.format,
-        opens=window.opens and window.opens.isoformat(),
-        closes=window.closes and window.closes.isoformat(),
+        opens=window.opens and iso_time(window.opens),
+        closes=window.closes and iso_time(window.closes),
         labels=file.labels,
         access=file.access.kind.value,
         tasks=[task.name for task in file.all_tasks],
@@ -53,8 +54,8 @@ def status(request: HttpRequest) -> StatusPart:
         time=format_time(now),
         title=file.title,
         state="before" if window.state == "early" else window.state,
-        opens=window.opens and window.opens.isoformat(),
-        closes=window.closes and window.closes.isoformat(),
+        opens=window.opens and iso_time(window.opens),
+        closes=window.closes and iso_time(window.closes),
         closed_by_organizers=window.closing is not None,
         close_reason=window.reason,
         waiting_arrivals=len(caller.season.pending_arrivals),
