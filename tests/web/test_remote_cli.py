@@ -147,13 +147,13 @@ def test_a_submission_is_handed_in_from_elsewhere(real):
     """A folder is packed, sent and admitted; the receipt is kept and genuine. Again, it gets the same receipt."""
     words = ("submit", str(SUBMISSION), "--to", real.address, "--team", "Corner Shop")
     sent = real.sparring(*words, "--no-wait", "--json")
-    assert sent.returncode == 0, sent.stderr
+    assert sent.exit_code == 0, sent.stderr
     arrival = json.loads(sent.stdout)["arrival"]
     assert arrival["state"] == "waiting"
     worked = real.sparring("work", str(real.folder), "--once", "--allow-unisolated", "--backend", "process")
-    assert worked.returncode == 0, worked.stderr
+    assert worked.exit_code == 0, worked.stderr
     done = real.sparring(*words)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert f"arrived  {arrival['arrival']}" in done.stdout
     receipt = real.home / "corners.receipt.json"
     assert receipt.read_bytes() == (real.folder / "receipts" / "corners.json").read_bytes()
@@ -168,7 +168,7 @@ def test_a_refused_file_says_why(real, tmp_path):
     path = tmp_path / "nonsense.tar"
     path.write_bytes(b"no archive at all")
     words = ("submit", str(path), "--to", real.address, "--team", "Corner Shop")
-    assert real.sparring(*words, "--no-wait").returncode == 0
+    assert real.sparring(*words, "--no-wait").exit_code == 0
     real.sparring("work", str(real.folder), "--once", "--allow-unisolated", "--backend", "process")
     [refused] = [each for each in real.client().get("/arrivals") if each["file_name"] == "nonsense.tar"]
     assert (refused["state"], bool(refused["problems"])) == ("refused", True)
@@ -188,7 +188,7 @@ def test_the_close_is_said_on_both_sides_of_it(real, tmp_path):
         done = real.sparring("submit", str(before), *words)
         assert done.stdout.startswith(f"arrived  {arrival} at {came}: this time counts"), done.stderr
         done = real.sparring("submit", str(late), *words)
-        assert done.returncode == 1
+        assert done.exit_code == 1
         assert re.search(r"submissions closed at \S+, and this came at \S+", said(done))
     finally:
         file.write_text(text, "utf-8")
@@ -196,7 +196,7 @@ def test_the_close_is_said_on_both_sides_of_it(real, tmp_path):
         submission_closing.close_submissions(admin, "enough")
     try:
         done = real.sparring("submit", str(late), *words)
-        assert done.returncode == 1
+        assert done.exit_code == 1
         assert re.search(r"the organizers closed submissions at \S+ \(enough\)", said(done))
         assert ", by the organizers (enough);" in real.sparring("status", "--from", real.address).stdout
     finally:
@@ -224,7 +224,7 @@ def test_what_cannot_be_done_is_said(real, words, code, text):
     """With exit code 2, before anything is sent."""
     shutil.copy(ROOT / "pyproject.toml", real.home)
     done = real.sparring("submit", *(word.replace("{}", real.address) for word in words))
-    assert (done.returncode, text in said(done)) == (code, True), done.stderr
+    assert (done.exit_code, text in said(done)) == (code, True), done.stderr
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_an_expired_token_says_so(real):
     """When, and how to get another."""
     _, token = real.make_token(days=-10)
     done = real.sparring("submit", str(SUBMISSION), "--to", real.address, "--team", "Corner Shop", token=token)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert re.search(r"expired on \d{4}-\d\d-\d\d at \d\d:\d\d UTC; get another with `sparring login http", said(done))
 
 
@@ -260,7 +260,7 @@ def test_login_and_logout(real):
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     token = json.loads(file.read_bytes())[real.address]
     assert ServiceClient(real.address, token).get("/me")["token"] == "laptop"  # noqa: S105  its name
-    assert real.sparring("logout", real.address, token="").returncode == 0
+    assert real.sparring("logout", real.address, token="").exit_code == 0
     assert json.loads(file.read_bytes()) == {}
     with pytest.raises(UsageError, match="unknown, or was revoked"):
         ServiceClient(real.address, token).get("/me")
@@ -270,9 +270,9 @@ def test_login_and_logout(real):
 def test_boards_of_a_site(real):
     """Without a token; before the first round it says so."""
     done = real.sparring("board", "--from", real.address, token="")
-    assert (done.returncode, "no round has results" in said(done)) == (2, True)
+    assert (done.exit_code, "no round has results" in said(done)) == (2, True)
     assert json.loads(real.sparring("board", "--from", real.address, "--json", token="").stdout) == []
-    assert real.sparring("board").returncode == 2
+    assert real.sparring("board").exit_code == 2
 
 
 @pytest.mark.slow
