@@ -15,7 +15,7 @@ from orchestrator.domain import contest_events
 from .conftest import HOW
 
 CHILD = Path(__file__).with_name("submit_and_die.py")
-KILLS = 60 if os.environ.get("SPARRING_SOAK") else 8
+KILLS = 60 if os.environ.get("SPARRING_SOAK") else 4
 SEED = 11
 
 

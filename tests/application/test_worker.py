@@ -35,7 +35,7 @@ from orchestrator.intake import package_writer
 from .conftest import HOW
 
 CHILD = Path(__file__).with_name("work_and_die.py")
-KILLS = 40 if os.environ.get("SPARRING_SOAK") else 6
+KILLS = 40 if os.environ.get("SPARRING_SOAK") else 3
 MANY = 20
 SEED = 17
 WORDS = ["--once", "--backend", "process", "--allow-unisolated", "--slots", "1"]

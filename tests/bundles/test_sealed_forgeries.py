@@ -76,14 +76,7 @@ def test_a_file_that_was_whole_before_the_close_may_be_noted_after_it(forge, las
         assert bundles.verify_bundle_or_receipt(forged.sign(), None, None)
 
 
-@pytest.mark.parametrize(
-    ("name", "every"),
-    [
-        ("sealed-2", 3),
-        pytest.param("sealed-2", 1, marks=pytest.mark.slow),
-        pytest.param("full", 3, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("name", "every"), [("sealed-2", 1), ("full", 4)])
 def test_every_number_of_a_board_is_recomputed(forge, name, every):
     """No field of a board, a cell or a finding can be changed alone, whatever it is, now or in later versions."""
     forged = forge(name)

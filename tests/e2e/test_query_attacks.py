@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("query-attacks")]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ATTACKS = ("square", "spsa", "rays", "hopskipjump")
 DEFENCES = ("undefended", "neighbours")
-PICTURES, QUERIES = 12, 250
+PICTURES, QUERIES = 8, 150
 
 
 @pytest.fixture(scope="module")

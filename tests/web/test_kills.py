@@ -35,7 +35,7 @@ from .browsing import CODE
 from .real_service import RealService
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql"), pytest.mark.timeout(7200)]
-KILLS = 30 if os.environ.get("SPARRING_SOAK") else 4
+KILLS = 30 if os.environ.get("SPARRING_SOAK") else 2
 SEED = 9
 PATIENCE = 300
 LARGE_FILES = 25
