@@ -111,8 +111,7 @@ def pods(engine, require, tmp_path_factory) -> Iterator[Pods]:
         require("docker", f"there is no {RUNNER}: make images")
     made = Pods(engine, tmp_path_factory.mktemp("no-pod"))
     yield made
-    for pod in made.made:
-        pod.delete()
+    made.close()
 
 
 def open_backend(name: str, workspace: Path) -> Backend:

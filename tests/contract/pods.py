@@ -6,6 +6,7 @@ the player's container is what the docker backend makes of the same policy, but 
 
 import itertools
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -56,6 +57,12 @@ class Pod:
             remove=True,
         )
         return cls(client, folder)
+
+    def another(self) -> "Pod":
+        """Returns a pod that is as this one was prepared; nothing may have been played in it."""
+        copy = Path(tempfile.mkdtemp(prefix="sparring-test-pod-", dir=MEMORY))
+        subprocess.run(["cp", "--archive", "--no-target-directory", str(self.folder), str(copy)], check=True)
+        return Pod(self.client, copy)
 
     @property
     def fifos(self) -> Path:
@@ -158,6 +165,8 @@ class Pods:
     workspace: Path
     made: list[Pod] = field(default_factory=list)
     name: str = "pod"
+    template: Pod | None = None
+    """What an init container has prepared once: its container takes as long to start as a player's."""
 
     def __post_init__(self) -> None:
         self._one = backend.PodBackend(BackendSettings(self.workspace))
@@ -189,8 +198,15 @@ class Pods:
 
     def pod(self) -> Pod:
         """Returns a new pod whose player's container is not there yet."""
-        self.made.append(Pod.prepared(self.client))
+        if self.template is None:
+            self.template = Pod.prepared(self.client)
+        self.made.append(self.template.another())
         return self.made[-1]
+
+    def close(self) -> None:
+        """Deletes every pod."""
+        for pod in (*self.made, *([] if self.template is None else [self.template])):
+            pod.delete()
 
 
 @dataclass

@@ -17,6 +17,8 @@ from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, Tas
 from orchestrator.protocol.session import Session
 from orchestrator.sandboxes.base import STDERR_TAIL_BYTES, Ending
 
+from .conftest import MARKS, NAMES
+
 LIMITS = replace(Limits(), memory=64 * 1024 * 1024, ready_seconds=20.0, classify_seconds=2.0)
 TASK = TaskHeader(name="t", classes=["a", "b"], shape=[1, 2, 2], budget=BudgetHeader(norm="linf", epsilon=8.0))
 TOLD = LimitsHeader(
@@ -49,10 +51,33 @@ DEVIATIONS = {
 """Where a backend cannot know better, and why."""
 
 
-@pytest.mark.skipif(os.environ.get("SPARRING_TEST_RUNTIME") == "runsc", reason="its limits end it as a whole")
-@pytest.mark.parametrize("kind", TROUBLE)
+BY_BACKEND = ("crash", "signal", "hang", "memory", "flood", "complaints", "mute")
+"""What a backend has a part in: how a player ends, and what holds its streams up."""
+OTHERS = tuple(kind for kind in TROUBLE if kind not in BY_BACKEND)
+"""What players say or do not say. Each backend passes it on as test_sandboxes.py shows."""
+EVERYWHERE_IN_SOAK = [
+    pytest.param(name, marks=() if name == "process" else (MARKS[name], pytest.mark.soak)) for name in NAMES
+]
+limited = pytest.mark.skipif(os.environ.get("SPARRING_TEST_RUNTIME") == "runsc", reason="its limits end it as a whole")
+
+
+@limited
+@pytest.mark.parametrize("kind", BY_BACKEND)
 def test_trouble_is_the_same_fault_everywhere(backend, play, kind):
     """After a question that was answered comes the fault in time, and the sandbox's end with its reason."""
+    check_trouble(backend, play, kind)
+
+
+@limited
+@pytest.mark.parametrize("backend", EVERYWHERE_IN_SOAK, indirect=True, scope="module")
+@pytest.mark.parametrize("kind", OTHERS)
+def test_trouble_with_words_is_the_same_fault(backend, play, kind):
+    """The same of what a player says, where a player starts soonest; in `make soak` on every backend."""
+    check_trouble(backend, play, kind)
+
+
+def check_trouble(backend, play, kind: str) -> None:
+    """Asserts the fault and the end of a player that makes a kind of trouble."""
     expected = DEVIATIONS.get((backend.name, kind), TROUBLE[kind])
     limits = replace(LIMITS, ready_seconds=1.5) if kind == "late" else LIMITS
     sandbox, leaves = play("trouble", kind, limits=LIMITS), []

@@ -48,9 +48,10 @@ def make(engine, test_image):
     made = []
 
     def image(path: str = "", what: str = "", lines: str = "") -> str:
-        recipe = f'FROM {test_image}\nUSER 0\n{lines}CMD ["python3", "-c", "import sys; sys.stdin.read()"]\n'
+        # What all of them share comes first: the engine has those steps from the one before.
+        recipe = f'FROM {test_image}\nUSER 0\nCMD ["python3", "-c", "import sys; sys.stdin.read()"]\n{lines}'
         if path:
-            recipe = recipe.replace("CMD", "ADD more.tar /\nCMD", 1)
+            recipe += "ADD more.tar /\n"
         context = tar(
             [("Dockerfile", "file", recipe.encode()), *([("more.tar", "file", more(path, what))] if path else [])]
         )

@@ -109,8 +109,8 @@ def test_sweep_removes_what_a_dead_run_left(backend, image, play, listen, popula
     assert listen.exactly(live, 10) == b"still here"
 
 
-def test_twenty_sandboxes_leave_nothing_behind(backend, play, listen):
-    """File descriptors, temporary folders and containers are no more after 20 sandboxes than before."""
+def test_sandboxes_leave_nothing_behind(backend, play, listen):
+    """File descriptors, temporary folders and containers are no more after some sandboxes than before."""
     gc.collect()  # what other tests left to it does not count
 
     def open_now() -> tuple[int, list[str], list[str]]:
@@ -129,7 +129,7 @@ def test_twenty_sandboxes_leave_nothing_behind(backend, play, listen):
 
     once()
     descriptors, *before = open_now()
-    for _ in range(20):
+    for _ in range(20 if os.environ.get("SPARRING_SOAK") else 4):
         once()
     descriptors_after, *after = open_now()
     assert after == before
