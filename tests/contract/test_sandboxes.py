@@ -203,7 +203,7 @@ def test_stop_is_safe_to_call_twice(play):
 def test_a_flood_does_not_hold_up_stop(play, descriptor):
     """A player in the middle of a flood is stopped within seconds."""
     sandbox = play("flood", descriptor)
-    sandbox.receive(soon(5))
+    sandbox.receive(soon(1))
     time.sleep(0.3)
     begun = time.monotonic()
     assert sandbox.stop().ending is Ending.STOPPED
