@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow  # PyTorch takes seconds to import
 IMAGES = Path(__file__).parents[2] / "images"
 EPSILON = 51
 NETWORKS = ("defence_undefended", "defence_fgsm_trained", "attack_fgsm")
@@ -42,7 +43,6 @@ def correct(models, network, pixels, labels) -> int:
     return int((models.logits(network, pixels).argmax(axis=1) == labels).sum())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 8, 51, 25.5])
 def test_candidates_keep_the_ball_exactly(attacks, networks, test_digits, epsilon):
     """No value of any candidate moves by more than epsilon, and the ball's surface is reached."""
@@ -95,7 +95,6 @@ def ours(models, networks, test_digits):
     return count
 
 
-@pytest.mark.slow
 @FOOLBOX_WARNS
 @pytest.mark.parametrize("name", NETWORKS)
 def test_counts_equal_foolbox(attacks, foolbox, ours, theirs, name):
@@ -105,7 +104,6 @@ def test_counts_equal_foolbox(attacks, foolbox, ours, theirs, name):
     assert ours(name, attacks.bim) == theirs(name, bim)
 
 
-@pytest.mark.slow
 @FOOLBOX_WARNS
 def test_pgd_is_as_strong_as_foolbox(attacks, foolbox, ours, theirs):
     """PGD, whose start is drawn, leaves nearly as many digits correct as foolbox's: at most 1 % apart."""
@@ -114,7 +112,6 @@ def test_pgd_is_as_strong_as_foolbox(attacks, foolbox, ours, theirs):
     assert abs(found - theirs("defence_undefended", pgd)) <= 5
 
 
-@pytest.mark.slow
 def test_pgd_depends_on_its_generator_alone(attacks, networks, test_digits):
     """The same generator gives the same candidates, another one others."""
     network, pixels, labels = networks["attack_fgsm"], test_digits.pixels[:64], test_digits.labels[:64]
@@ -157,7 +154,6 @@ def reference(models, shared_data):
     return lambda name: models.load_network(folder / f"cifar_resnet_{name}.safetensors", CIFAR)
 
 
-@pytest.mark.slow
 @pytest.mark.data
 def test_networks_read_photographs_as_the_reference_says(models, reference, photographs):
     """The reference weights label 836 and 610 of 1000 pictures correctly, as model.json says."""
@@ -165,7 +161,6 @@ def test_networks_read_photographs_as_the_reference_says(models, reference, phot
     assert correct(models, reference("fgsm_at"), *photographs) == 610
 
 
-@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("case", [("clean", "fgsm", 21), ("fgsm_at", "bim", 349)], ids=str)
 def test_counts_on_photographs_are_the_reference_numbers(attacks, models, reference, photographs, case):

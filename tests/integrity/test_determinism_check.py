@@ -16,9 +16,11 @@ from orchestrator.integrity.determinism_check import MAX_SUSPECTS, check_determi
 from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, SessionAnswers, SessionPurpose
 
+SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+
 
 @pytest.mark.parametrize("fair", HONEST, ids=lambda fair: fair.name)
-@pytest.mark.parametrize("seed", range(3))
+@SEEDS
 def test_the_honest_are_not_accused(fair, seed) -> None:
     """Whatever it is that they do, it is no cheat, and the replays had the power that was planned."""
     verdict = fair.run(seed)
@@ -27,7 +29,7 @@ def test_the_honest_are_not_accused(fair, seed) -> None:
 
 
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
-@pytest.mark.parametrize("seed", range(3))
+@SEEDS
 def test_a_cheat_of_one_in_a_hundred_is_accused(each, seed) -> None:
     """Each class at the size that the default plans for: caught and rightly named, with its rules."""
     verdict, share = each.run(0.99, seed)

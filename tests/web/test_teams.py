@@ -228,6 +228,8 @@ def test_an_invitation_is_shown_once(cup, ada, stranger) -> None:
 @pytest.mark.slow
 def test_a_file_is_handed_in_and_watched(cup, ada) -> None:
     """It waits, each step is shown, and it ends with a receipt; the browser is told when nothing more comes."""
+    cup.trial_pictures = 10
+    cup.write()
     page = text_of(ada.get("/my/rooks/submit/"))
     assert "3 of 3 (A4)" in page
     assert f"sparring submit --to {ADDRESS} --team Rooks --task TASK FILE" in page
