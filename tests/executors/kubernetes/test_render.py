@@ -248,7 +248,7 @@ def test_where_pods_run_does_not_make_a_round_another(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=200 if os.environ.get("SPARRING_SOAK") else 20)
+@settings(max_examples=200 if os.environ.get("SPARRING_SOAK") else 6)
 @given(COMMANDS)
 def test_a_command_survives_every_reader(command):
     """Readers of YAML 1.1 and 1.2 get the words back; none of them is taken for a truth, a number or nothing."""
