@@ -38,6 +38,43 @@ def add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n" + "\n".join(lines) + "\n"
 
 
+def shorten_navigation(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Has a page's navigation made of titles alone where nothing else is shown of it.
+
+    Sphinx copies all headings and all names of the API reference for each page, and then removes them: that was half of
+    the time of a build.
+    """
+    del pagename, templatename, doctree
+    contents, whole_tree = app.env.tocs, context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        if not options.get("titles_only"):
+            return whole_tree(**options)
+        if not hasattr(app, "titles"):
+            app.titles = {name: without_headings(entries) for name, entries in contents.items()}
+        app.env.tocs = app.titles
+        try:
+            return whole_tree(**options)
+        finally:
+            app.env.tocs = contents
+
+    context["toctree"] = toctree
+
+
+def without_headings(entries: nodes.bullet_list) -> nodes.bullet_list:
+    """Returns a page's table of contents with its title and what is below the page."""
+    titles = entries.deepcopy()
+    for entry in titles:
+        if len(entry) > 1:
+            if below := list(entry.findall(addnodes.toctree)):
+                entry[1][:] = below
+            else:
+                entry.pop(1)
+    return titles
+
+
 class FileLinks(SphinxTransform):
     """Turns links to what is no page into links to the site's own pages, or into text."""
 
@@ -113,5 +150,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", add_navigation)
     app.connect("env-purge-doc", forget_page)
     app.connect("html-collect-pages", show_files)
+    app.connect("html-page-context", shorten_navigation, priority=100)  # the theme asks for the navigation at 500
     app.connect("build-finished", copy_start_page)
     return {"parallel_read_safe": False, "parallel_write_safe": True}
