@@ -149,6 +149,7 @@ def test_what_is_broken_fails_at_its_step(player, contest, kind, number, fault, 
     assert "stderr" in text
 
 
+@pytest.mark.slow
 def test_an_attack_by_chance_is_told(player, contest) -> None:
     """Where the contest replays no attacks, chance is allowed; the participant should know."""
     done = submission("check", player("attack_own_chance"), "--contest", contest)
@@ -209,6 +210,7 @@ def test_a_cell_is_tried_and_its_pictures_shown(player, contest, tmp_path) -> No
     assert "attack_honest against measure" in page
 
 
+@pytest.mark.slow
 def test_a_baseline_that_cannot_play_here_measures_nothing(player, contest, tmp_path) -> None:
     """Where a package of a baseline is missing, `try` says what to install in place of an accuracy of 0 %."""
     gone = player("defence_gone", command=["python", "-c", "import not_installed"])
@@ -263,6 +265,7 @@ def test_an_attack_that_queries_is_checked_and_tried(player, contest, tmp_path) 
     assert said.count("query") == said.count("reply") == 40
 
 
+@pytest.mark.slow
 def test_an_attack_that_queries_is_told_where_it_may_not(contest) -> None:
     """Without access it delivers what it has, and asks nothing."""
     rays = EXAMPLES / "query" / "players" / "attack_rays"
@@ -309,7 +312,14 @@ def test_a_player_that_falls_silent_is_no_endless_replay(player, contest, tmp_pa
 
 
 @pytest.mark.parametrize("side", ["attack", "defence"])
-@pytest.mark.parametrize(("framework", "tool"), [("bare", "python3"), ("c", "gcc"), ("javascript", "node")])
+@pytest.mark.parametrize(
+    ("framework", "tool"),
+    [
+        ("bare", "python3"),
+        pytest.param("c", "gcc", marks=pytest.mark.slow),
+        pytest.param("javascript", "node", marks=pytest.mark.slow),
+    ],
+)
 def test_players_without_the_helper_pass(contest, tmp_path, require, framework, tool, side) -> None:
     """A player in the standard library alone, in C or in JavaScript, as `init` makes it, passes every step."""
     if shutil.which(tool) is None:
