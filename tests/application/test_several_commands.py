@@ -24,12 +24,12 @@ from tests import postgresql
 
 from .conftest import HOW
 
-MANY = 10
+MANY = 4
 
 
 @pytest.mark.slow
-def test_ten_commands_at_once(cup) -> None:
-    """Ten processes add a team each, at once: all are there, in one whole chain."""
+def test_four_commands_at_once(cup) -> None:
+    """Four processes add a team each, at once: all are there, in one whole chain."""
     before = len(cup.entries())
     words = [sys.executable, "-m", "orchestrator", "team", "add", str(cup.folder.path)]
     started = [
@@ -184,7 +184,7 @@ def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_ten_commands_at_once_in_a_database(empty, database_url) -> None:
+def test_four_commands_at_once_in_a_database(empty, database_url) -> None:
     """The same in PostgreSQL: each command finds the ledger by the contest's folder."""
     empty.write()
     seasons.open_contest(empty.folder.path, "desk", empty.clock, database=database_url)

@@ -107,11 +107,11 @@ def test_the_code_that_is_shown_is_ours(name, blocks, root) -> None:
             }
 
 
-@pytest.mark.parametrize("name", ["submit-an-attack.md", "submit-a-defence.md"])
+@pytest.mark.parametrize("name", ["submit-an-attack.md", pytest.param("submit-a-defence.md", marks=pytest.mark.soak)])
 @pytest.mark.docker
 @pytest.mark.timeout(600)
 def test_a_new_participant_gets_through_with_docker(name, blocks, shell, require, tmp_path) -> None:
-    """The lines that need an engine work too, where there is one that has the base image."""
+    """The lines that need an engine work too, where there is one with the base image; both documents have the same."""
     chosen = [block for block in blocks if block.mark == NEEDS_DOCKER]
     asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
     if asked.returncode:
