@@ -1,6 +1,7 @@
 """The demo, as `make demo` runs it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,13 @@ import jsonschema
 import numpy as np
 import pytest
 
+from orchestrator import resources
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.outcomes import NOT_ASKED, Forfeit
 from orchestrator.domain.plan import Cell
+from orchestrator.intake.contest_file import Contest
 
+CONTEST = resources.resource_path("examples", "demo", "contest.yaml")
 SCHEMA = Path(__file__).resolve().parents[2] / "schemas" / "results.schema.json"
 
 
@@ -123,8 +127,18 @@ def test_report_is_one_offline_page_with_pictures(played) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("demo")
 def test_docker_gives_the_same_numbers(played, tmp_path, demo_images) -> None:
-    """The same round in containers gives the same cells, boards and forfeits, number for number."""
-    contained = demo(tmp_path / "docker", "--backend", "docker")
+    """The same round in containers gives the same cells, boards and forfeits, number for number.
+
+    Without replays, each of which begins with a copy of an image: they change no number.
+    """
+    text, found = CONTEST.read_text("utf-8"), "replay: {power: 0.9, cheat: 0.02}"
+    assert found in text
+    text = text.replace(found, "replay: {power: 0}")
+    text = re.sub(r"folder: ([^,}]*)", lambda folder: f"folder: {(CONTEST.parent / folder[1]).resolve()}", text)
+    (tmp_path / "contest.yaml").write_text(text, "utf-8")
+    how = play_rounds.RunOptions(backend="docker")
+    results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), tmp_path / "docker", how, lambda _: None)
+    contained = results.results.model_dump(mode="json")
     ours, _ = played
     assert contained["cells"] == ours["cells"]
     assert contained["boards"] == ours["boards"]
