@@ -198,10 +198,13 @@ class Pods:
 
     def pod(self) -> Pod:
         """Returns a new pod whose player's container is not there yet."""
-        if self.template is None:
-            self.template = Pod.prepared(self.client)
-        self.made.append(self.template.another())
+        self.made.append(self.prepared().another())
         return self.made[-1]
+
+    def prepared(self) -> Pod:
+        """Returns the template, which it has made the first time."""
+        self.template = self.template or Pod.prepared(self.client)
+        return self.template
 
     def close(self) -> None:
         """Deletes every pod."""

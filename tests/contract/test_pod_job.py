@@ -113,14 +113,14 @@ def played(backend) -> Callable[..., list[events.Event]]:
                 record.apply(event)
 
         if backend.name == "pod":
-            made.append(OnePod(backend.client, backend.workspace))
+            made.append(OnePod(backend.client, backend.workspace, template=backend.prepared()))
             setting = replace(setting, backend=made[-1])
         JobRunner(job, setting, record, None).run(emit)
         return happened
 
     yield play
     for pods in made:
-        for pod in pods.made:
+        for pod in pods.made:  # the template is the backend's
             pod.delete()
 
 
