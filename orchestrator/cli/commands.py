@@ -17,7 +17,7 @@ from orchestrator.cli.console import run_app
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _Command:
     """A command, or a group of commands, which is its module's `app`."""
 
     module: str
@@ -29,14 +29,16 @@ class _Entry:
 _EXIT_CODES = (
     "Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure, 130 cancelled."
 )
-_ENTRIES = {
-    "demo": _Entry("rounds", "demo", ("sparring demo --out demo --backend docker",)),
-    "contest": _Entry("contests"),
-    "team": _Entry("team"),
-    "role": _Entry("roles"),
-    "submission": _Entry("submission"),
-    "evaluate": _Entry("evaluate", "evaluate", ("sparring evaluate my_defence --contest contest.yaml --pictures 20",)),
-    "submit": _Entry(
+_COMMANDS = {
+    "demo": _Command("rounds", "demo", ("sparring demo --out demo --backend docker",)),
+    "contest": _Command("contests"),
+    "team": _Command("team"),
+    "role": _Command("roles"),
+    "submission": _Command("submission"),
+    "evaluate": _Command(
+        "evaluate", "evaluate", ("sparring evaluate my_defence --contest contest.yaml --pictures 20",)
+    ),
+    "submit": _Command(
         "season",
         "submit",
         (
@@ -44,37 +46,39 @@ _ENTRIES = {
             "sparring submit my_attack --to https://cup.example.org --team 'Corner Shop'",
         ),
     ),
-    "login": _Entry("remote", "login", ("sparring login https://cup.example.org",)),
-    "logout": _Entry("remote", "logout", ("sparring logout https://cup.example.org",)),
-    "withdraw": _Entry("season", "withdraw", ("sparring withdraw cup corners --reason 'the team found a bug'",)),
-    "disqualify": _Entry("season", "disqualify", ("sparring disqualify cup corners --reason 'two people, one team'",)),
-    "set-source": _Entry(
+    "login": _Command("remote", "login", ("sparring login https://cup.example.org",)),
+    "logout": _Command("remote", "logout", ("sparring logout https://cup.example.org",)),
+    "withdraw": _Command("season", "withdraw", ("sparring withdraw cup corners --reason 'the team found a bug'",)),
+    "disqualify": _Command(
+        "season", "disqualify", ("sparring disqualify cup corners --reason 'two people, one team'",)
+    ),
+    "set-source": _Command(
         "season", "set_source", ("sparring set-source cup corners --licence MIT --reason 'published late'",)
     ),
-    "correct": _Entry(
+    "correct": _Command(
         "season", "set_source", ("sparring correct cup corners --licence MIT --reason 'late'",), hidden=True
     ),
-    "appeal": _Entry("appeals"),
-    "round": _Entry("rounds"),
-    "work": _Entry("work", "work", ("sparring work cup --backend docker",)),
-    "tick": _Entry("tick", "tick", ("sparring tick weeks",)),
-    "grade": _Entry("grading"),
-    "board": _Entry("season", "board", ("sparring board cup --round final",)),
-    "status": _Entry("status", "status", ("sparring status --from https://cup.example.org",)),
-    "rescore": _Entry("season", "rescore", ("sparring rescore cup --apply --reason 'the jury lowered the floor'",)),
-    "rejudge": _Entry("season", "rescore", ("sparring rejudge cup --drop --reason 'no rule changes'",), hidden=True),
-    "replay": _Entry("replay", "replay", ("sparring replay 3f2a --dir round1",)),
-    "report": _Entry("rounds", "report", ("sparring report round1",)),
-    "publish": _Entry("publish", "publish", ("sparring publish cup --out cup-sealed",)),
-    "verify": _Entry("publish", "verify", ("sparring verify cup-sealed --key sha256:...",)),
-    "serve": _Entry("serve", "serve", ("sparring serve cup --address https://cup.example.org --host 0.0.0.0",)),
-    "explain": _Entry("explain", "explain", ("sparring explain deadline",)),
-    "copy": _Entry("copy_files", "copy", ("sparring copy examples images",)),
-    "doctor": _Entry("doctor", "doctor", ("sparring doctor --sweep",)),
-    "sandbox": _Entry("sandbox"),
-    "image": _Entry("images"),
-    "baseline": _Entry("baseline"),
-    "cluster": _Entry("cluster"),
+    "appeal": _Command("appeals"),
+    "round": _Command("rounds"),
+    "work": _Command("work", "work", ("sparring work cup --backend docker",)),
+    "tick": _Command("tick", "tick", ("sparring tick weeks",)),
+    "grade": _Command("grading"),
+    "board": _Command("season", "board", ("sparring board cup --round final",)),
+    "status": _Command("status", "status", ("sparring status --from https://cup.example.org",)),
+    "rescore": _Command("season", "rescore", ("sparring rescore cup --apply --reason 'the jury lowered the floor'",)),
+    "rejudge": _Command("season", "rescore", ("sparring rejudge cup --drop --reason 'no rule changes'",), hidden=True),
+    "replay": _Command("replay", "replay", ("sparring replay 3f2a --dir round1",)),
+    "report": _Command("rounds", "report", ("sparring report round1",)),
+    "publish": _Command("publish", "publish", ("sparring publish cup --out cup-sealed",)),
+    "verify": _Command("publish", "verify", ("sparring verify cup-sealed --key sha256:...",)),
+    "serve": _Command("serve", "serve", ("sparring serve cup --address https://cup.example.org --host 0.0.0.0",)),
+    "explain": _Command("explain", "explain", ("sparring explain deadline",)),
+    "copy": _Command("copy_files", "copy", ("sparring copy examples images",)),
+    "doctor": _Command("doctor", "doctor", ("sparring doctor --sweep",)),
+    "sandbox": _Command("sandbox"),
+    "image": _Command("images"),
+    "baseline": _Command("baseline"),
+    "cluster": _Command("cluster"),
 }
 
 
@@ -88,14 +92,14 @@ def make_app(name: str | None = None) -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(_root)
-    for each in _ENTRIES if name is None else [name]:
-        entry = _ENTRIES[each]
-        found = getattr(importlib.import_module(f"orchestrator.cli.{entry.module}"), entry.attribute)
+    for each in _COMMANDS if name is None else [name]:
+        command = _COMMANDS[each]
+        found = getattr(importlib.import_module(f"orchestrator.cli.{command.module}"), command.attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=each)
         else:
-            epilog = "\n\n".join(f"Example: {example}" for example in entry.examples)
-            app.command(each, epilog=epilog, hidden=entry.hidden)(found)
+            epilog = "\n\n".join(f"Example: {example}" for example in command.examples)
+            app.command(each, epilog=epilog, hidden=command.hidden)(found)
     if name is None:
         app.add_typer(pod.group(), name="pod", hidden=True)
     return app
@@ -119,7 +123,7 @@ def _root(
 def main() -> None:
     """Runs the command line. What was imported stays to the end: the garbage collector need never look at it."""
     words = sys.argv[1:]
-    app = make_app(words[0] if words and words[0] in _ENTRIES else None)
+    app = make_app(words[0] if words and words[0] in _COMMANDS else None)
     gc.freeze()
     gc.enable()
     run_app(app, words)

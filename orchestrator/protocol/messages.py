@@ -79,7 +79,7 @@ class _ArrayMessage(_Message):
 class BudgetHeader(BaseModel):
     """How far a candidate may be from its picture."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
     norm: Literal["linf", "l2"]
     epsilon: float = Field(gt=0, description="in steps of 1/255")
 
@@ -109,7 +109,7 @@ class QueriesHeader(BaseModel):
 class LimitsHeader(BaseModel):
     """What the player may use."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
     ready_seconds: float = Field(description="from hello to ready")
     step_seconds: float = Field(
         description="for one question of `batch` pictures; to an attack, fewer pictures get their share"

@@ -87,6 +87,17 @@ def test_hello_says_everything_a_player_needs(hello):
     assert payload == b""
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan")], ids=["infinity", "NaN"])
+@pytest.mark.parametrize(
+    ("part", "name"), [("limits", "ready_seconds"), ("limits", "step_seconds"), ("budget", "epsilon")]
+)
+def test_hello_has_no_number_that_json_lacks(hello, part, name, number):
+    """JSON has neither infinities nor NaN: nothing is sent in their place."""
+    headers = {"limits": hello["limits"], "budget": hello["task"].budget}
+    with pytest.raises(ValueError, match="finite"):
+        type(headers[part]).model_validate(headers[part].model_dump() | {name: number})
+
+
 def test_ready_greets(hello):
     """The player's name is made printable, its capabilities are kept."""
     session = Session(Role.DEFENCE, 10, 4096)
