@@ -5,7 +5,6 @@ was killed goes on from its ledger: finished jobs and finished steps are never p
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +14,7 @@ import structlog
 from orchestrator import __version__
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding
-from orchestrator.domain.ids import JobId, digest
+from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import JobsParked
@@ -153,20 +152,38 @@ class RoundRunner:
     def _play_plan(self, executor: Executor) -> dict[str, events.JobParked]:
         """Plays what is left of the plan; returns the jobs that were parked."""
         self._import_pictures()
-        open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._view.finished_jobs
-        self._commit_answers(open_)
+        parked = self._run_jobs(executor, [job for job in self._plan.jobs if job.stage is not Stage.REPLAY])
+        if not parked:  # else some answers are missing, and every replay follows from all of them
+            self._commit_answers()
+            parked = self._run_jobs(executor, self._replays_by_cost())
+        return parked
+
+    def _run_jobs(self, executor: Executor, jobs: Sequence[Job]) -> dict[str, events.JobParked]:
+        """Plays what is left of these jobs; returns those that were parked."""
+        finished = self._view.finished_jobs
         parked: dict[str, events.JobParked] = {}
-        with closing(
-            executor.run(self._plan, self._view.finished_jobs, self._make_job_runner, self._prefers_device)
-        ) as batches:
+        if finished.issuperset(job.id for job in jobs):
+            return parked
+        running = executor.run(Plan(tuple(jobs)), finished, self._make_job_runner, self._prefers_device)
+        with closing(running) as batches:
             for batch in batches:
                 self._append(*batch)
-                finished = {JobId(event.job) for event in batch if isinstance(event, events.JobFinished)} & open_
-                if finished:
-                    open_ -= finished
-                    self._commit_answers(open_)
                 parked |= {event.job: event for event in batch if isinstance(event, events.JobParked)}
         return parked
+
+    def _replays_by_cost(self) -> list[Job]:
+        """Returns the replays of the plan, the longest first: else one slot plays the last one while others are idle.
+
+        Most of a replay is the start of its sandboxes, so what one of the submission's took so far tells its length.
+        """
+        replays = [job for job in self._plan.jobs if job.stage is Stage.REPLAY]
+        cost = {name: self._processor_seconds_per_sandbox(name) for name in {job.submission for job in replays}}
+        return sorted(replays, key=lambda job: -cost[job.submission])
+
+    def _processor_seconds_per_sandbox(self, submission: str) -> float:
+        seconds = [sandbox.cpu_seconds for sandbox in self._view.round.sandboxes_of(submission)]
+        known = [each for each in seconds if each is not None]
+        return sum(known) / len(known) if known else 0.0
 
     def _import_pictures(self) -> None:
         """Notes what was handed in as pictures. Nothing is started for it, so no executor does it."""
@@ -206,9 +223,9 @@ class RoundRunner:
         played_on = {end.device for end in ends if end.stage is not Stage.REPLAY}
         return device not in played_on
 
-    def _commit_answers(self, left: AbstractSet[JobId]) -> None:
-        """Notes the ledger's head and what was answered once nothing is `left` to classify: replays follow from it."""
-        if self._view.round.answers_digest is None and not left:
+    def _commit_answers(self) -> None:
+        """Notes the ledger's head and what was answered, once everything is classified: replays follow from it."""
+        if self._view.round.answers_digest is None:
             answers = findings.answers_digest(self._view)
             self._append(events.AnswersCommitted(head=self._ledger.head, answers_digest=answers))
 

@@ -56,8 +56,14 @@ class ScriptedPool(PlayerPool):
 class ScriptedSandbox:
     """Answers each frame by calling `play(header, payload)`; None is silence, EMPTY is the end."""
 
-    def __init__(self, play: Callable, ended: Callable[["ScriptedSandbox"], None], ending=Ending.CRASHED) -> None:
-        self._play, self._ended, self._ending = play, ended, ending
+    def __init__(
+        self,
+        play: Callable,
+        ended: Callable[["ScriptedSandbox"], None],
+        ending=Ending.CRASHED,
+        cpu_seconds: float | None = None,
+    ) -> None:
+        self._play, self._ended, self._ending, self._cpu_seconds = play, ended, ending, cpu_seconds
         self._decoder = frames.FrameDecoder(1 << 24)
         self._out: deque[bytes] = deque()
         self._over = False
@@ -92,7 +98,8 @@ class ScriptedSandbox:
         self.stopped += 1
         if self.stopped == 1:
             self._ended(self)
-        return Exit(self._ending if self._over else Ending.STOPPED, code=1 if self._over else None)
+        ending, code = (self._ending, 1) if self._over else (Ending.STOPPED, None)
+        return Exit(ending, code=code, cpu_seconds=self._cpu_seconds)
 
 
 @dataclass
@@ -100,7 +107,7 @@ class ScriptedBackend:
     """Starts scripted players by their image's name. `lose` may lose one at a start or a question: true, or an error.
 
     A player is a function, or a class: then each sandbox has one of its own, made with its seed. The backend is away
-    for the next `away` looks.
+    for the next `away` looks. `cpu_seconds` has what each sandbox of an image used.
     """
 
     players: dict[str, Callable]
@@ -113,6 +120,7 @@ class ScriptedBackend:
     questions: int = 0
     away: int = 0
     copied: list[str] = field(default_factory=list)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -160,7 +168,7 @@ class ScriptedBackend:
             with self._lock:
                 self.live[order.device] -= 1
 
-        return ScriptedSandbox(play, ended)
+        return ScriptedSandbox(play, ended, cpu_seconds=self.cpu_seconds.get(order.image.name))
 
 
 def shift(header, payload):

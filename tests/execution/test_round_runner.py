@@ -134,6 +134,16 @@ def test_the_next_sandbox_starts_ahead_on_a_processor(stage) -> None:
     assert played.backend.most[None] == 2
 
 
+def test_the_longest_replay_comes_first(stage) -> None:
+    """The order of replays follows what the sandboxes of their submissions took; one of unknown cost comes last."""
+    played = stage(defences={"first": first(), "second": first(), "third": first(), "unknown": first()})
+    played.backend.cpu_seconds = {"first": 1.0, "second": 3.0, "third": 2.0}
+    played.run()
+    ends = played.events("job_finished")
+    replayed = [end.submission for end in ends if end.stage is Stage.REPLAY and end.submission != "shift"]
+    assert replayed == ["second", "third", "first", "unknown"]
+
+
 @pytest.mark.parametrize(
     ("isolation", "sandboxes"), [(Isolation.ATTACK, 2), (Isolation.ROUND, 1), (Isolation.PICTURE, 24)]
 )
