@@ -21,19 +21,34 @@ CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
 @pytest.fixture(scope="session")
 def container_backend(require, tmp_path_factory) -> Backend:
     """The backend that is tested, able to play."""
-    backend = composition.make_backend(CONTAINERS, tmp_path_factory.mktemp("containers"))
-    try:
-        backend.require_available()
-    except BackendUnavailable as error:
-        require(CONTAINERS, f"{error}; .ci/engine.sh starts one")
-    return backend
+    return _able_to_play(CONTAINERS, require, tmp_path_factory.mktemp("containers"))
 
 
 @pytest.fixture(scope="session")
 def context(container_backend, require, tmp_path_factory) -> Context:
-    """The self-test on runc."""
+    """The self-test on the backend that is tested, with runc as the engine's runtime."""
+    return _prepared(container_backend, require, tmp_path_factory.mktemp("zoo"))
+
+
+@pytest.fixture(scope="session")
+def context_on_runc(require, tmp_path_factory) -> Context:
+    """The self-test on the backend runc."""
+    backend = _able_to_play("runc", require, tmp_path_factory.mktemp("runc"))
+    return _prepared(backend, require, tmp_path_factory.mktemp("zoo-on-runc"))
+
+
+def _able_to_play(name: str, require, folder: Path) -> Backend:
+    backend = composition.make_backend(name, folder)
     try:
-        return selftest.prepare_context(container_backend, Runtime.RUNC, tmp_path_factory.mktemp("zoo"))[0]
+        backend.require_available()
+    except BackendUnavailable as error:
+        require(name, f"{error}; .ci/engine.sh starts one")
+    return backend
+
+
+def _prepared(backend: Backend, require, folder: Path) -> Context:
+    try:
+        return selftest.prepare_context(backend, Runtime.RUNC, folder)[0]
     except Rejected as error:
         require("docker", f"{error}; make images")
 

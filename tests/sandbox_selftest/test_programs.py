@@ -9,15 +9,15 @@ from orchestrator.sandbox_selftest import controls, selftest
 from orchestrator.sandbox_selftest.expectation import FILE_NAME, Expectation, Family, Kind, read_catalogue
 from orchestrator.sandbox_selftest.outcome import Verdict
 
+from .conftest import CONTAINERS
+
 pytestmark = pytest.mark.slow
 
 HOSTILE = Path(__file__).parents[1] / "hostile"
 NAMES = sorted(path.parent.name for path in HOSTILE.glob(f"*/{FILE_NAME}"))
-# Two workers share the runs on an engine; one of them builds all images, whose steps the engine has for the next build.
-CONTAINED = [
-    pytest.param(name, marks=pytest.mark.xdist_group("controls" if name.startswith("image-") else "contained"))
-    for name in NAMES
-]
+READ = ("output-", "protocol-", "text-", "upload-")
+"""Programs against what reads replies and uploads, which is the same on each backend."""
+
 FILES = {
     Kind.SANDBOX: "program.py",
     Kind.PAIR: "program.py",
@@ -28,6 +28,12 @@ FILES = {
 }
 
 
+def shared(names: list[str], group: str) -> list:
+    """Returns names for a worker each; one worker builds all images, whose steps the engine has for the next build."""
+    groups = {name: "controls" if name.startswith("image-") else group for name in names}
+    return [pytest.param(name, marks=pytest.mark.xdist_group(groups[name])) for name in names]
+
+
 @pytest.fixture(scope="module")
 def programs():
     """Every program by name; reading them is the test that they can be read."""
@@ -36,10 +42,20 @@ def programs():
 
 @pytest.mark.docker
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", CONTAINED)
+@pytest.mark.parametrize("name", shared(NAMES, "contained"))
 def test_it_is_contained(name, programs, context) -> None:
     """The program runs as strangers' code does, is stopped as it must be, and does no harm."""
     outcome = selftest.run_program(programs[name], context, removed=False)
+    assert outcome.verdict is Verdict.CONTAINED, outcome.evidence
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(CONTAINERS == "runc", reason="test_it_is_contained plays on runc")
+@pytest.mark.parametrize("name", shared([name for name in NAMES if not name.startswith(READ)], "contained on runc"))
+def test_it_is_contained_on_runc(name, programs, context_on_runc) -> None:
+    """Where runc starts the sandbox without an engine, the program is stopped as it must be, and does no harm."""
+    outcome = selftest.run_program(programs[name], context_on_runc, removed=False)
     assert outcome.verdict is Verdict.CONTAINED, outcome.evidence
 
 
