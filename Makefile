@@ -9,7 +9,8 @@ OUT ?= demo
 WORKERS ?= 4
 # What two databases could do differently: unique fields, transactions, conflicts, times, the order of rows.
 ACCOUNTS := $(addprefix tests/web/test_,accounts.py session_security.py uploads.py housekeeping.py contest_site.py health.py)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# Workers take groups of tests in the order of tests/conftest.py, the longest first.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 

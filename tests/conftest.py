@@ -28,10 +28,25 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 _SOAK = bool(os.environ.get("SPARRING_SOAK"))
-_WHOLE_ROUNDS = Path(__file__).with_name("e2e")
+_TESTS = Path(__file__).parent
+_WHOLE_ROUNDS = _TESTS / "e2e"
 _QUICK = "not docker and not slow"
 """What `make test` runs."""
 _NOT_QUICK = re.compile(r"^pytestmark = \[?pytest\.mark\.(docker|slow)\b", re.MULTILINE)
+_LONGEST = (
+    "web/test_browser_pages.py",
+    "house/test_readme.py",
+    "house/test_documentation_site.py",
+    "sandbox_selftest/test_programs.py",
+    "cheats",
+    "contract/test_driver.py",
+    "e2e/test_replay.py",
+    "e2e/test_season",
+    "e2e/test_kills.py",
+    "e2e/test_demo.py",
+    "house/test_participants.py",
+)
+"""Files and folders whose tests take a worker minutes: workers begin with them, so that none is last and alone."""
 Require = Callable[[str, str], NoReturn]
 
 
@@ -69,12 +84,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what plays whole rounds, and keeps on one worker the tests of one file that use the engine or a backend.
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # xdist looks at the groups in the same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Marks what plays whole rounds, groups what shares something, and has workers begin with what takes long.
 
-    Tests with the engine share the names of their images, and those with a backend the rounds that their file plays.
-    What only `make soak` plays is left out.
+    What only `make soak` plays is left out. Long tests come first: the files of `_LONGEST`, then what is slow or needs
+    the engine, then the others. xdist hands groups out in the order of their first tests (`--no-loadscope-reorder`).
     """
     if not _SOAK:
         left_out = [item for item in items if item.get_closest_marker("soak")]
@@ -83,10 +98,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(_WHOLE_ROUNDS):
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("docker") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        elif "backend" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} without the engine"))
+        if not item.get_closest_marker("xdist_group") and (group := _group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    if hasattr(config, "workerinput"):
+        items.sort(key=_place)
+
+
+def _group(item: pytest.Item) -> str:
+    """Returns what keeps a test on one worker with others of its file: their images' names, or what they play once."""
+    file = item.path.relative_to(_TESTS).with_suffix("").as_posix()
+    if item.get_closest_marker("docker"):
+        return file
+    shares = item.get_closest_marker("slow") or "backend" in getattr(item, "fixturenames", ())
+    return f"{file} without the engine" if shares else ""
+
+
+def _place(item: pytest.Item) -> int:
+    """Returns where a test stands among those that workers are given: the longest first, the quick ones last."""
+    path = item.path.relative_to(_TESTS).as_posix()
+    long = (place for place, begin in enumerate(_LONGEST) if path.startswith(begin))
+    quick = not (item.get_closest_marker("docker") or item.get_closest_marker("slow"))
+    return next(long, len(_LONGEST) + quick)
 
 
 def _require(what: str, reason: str) -> NoReturn:

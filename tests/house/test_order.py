@@ -1,0 +1,24 @@
+"""Workers begin with the tests that take long."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import conftest
+
+
+@pytest.mark.parametrize("begin", conftest._LONGEST)
+def test_what_is_known_as_long_is_there(begin, root) -> None:
+    """Each name in the list is the beginning of the path of a test."""
+    assert list((root / "tests").glob(f"{begin}*"))
+
+
+def test_long_tests_come_first(root) -> None:
+    """First what is known as long, as it is listed; then what is slow or needs the engine; then the others."""
+
+    def item(path: str, *marks: str) -> SimpleNamespace:
+        return SimpleNamespace(path=root / "tests" / path, get_closest_marker=lambda name: name in marks)
+
+    first, second = conftest._LONGEST[:2]
+    expected = [item(first, "slow"), item(second), item("a.py", "docker"), item("b.py", "slow"), item("a.py")]
+    assert sorted((expected[place] for place in (4, 2, 1, 3, 0)), key=conftest._place) == expected
