@@ -81,13 +81,9 @@ def person(served, tmp_path):
 
 
 def problems(person: Person, address: str) -> list[str]:
-    """Returns what is wrong with a page in each of its looks."""
-    found = []
-    for scheme, width in LOOKS:
-        person.look(scheme, width)
-        person.go(address)
-        found += person.problems(scheme, width)
-    return found
+    """Returns what is wrong with a page in each of its looks. It is loaded once: colours and layout follow the look."""
+    person.go(address)
+    return [each for scheme, width in LOOKS for each in person.problems(scheme, width)]
 
 
 @pytest.mark.slow
