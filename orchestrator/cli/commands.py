@@ -26,9 +26,7 @@ class _Command:
     hidden: bool = False
 
 
-_EXIT_CODES = (
-    "Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure, 130 cancelled."
-)
+_EXIT_CODES = "0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure, 130 cancelled"
 _COMMANDS = {
     "demo": _Command("rounds", "demo", ("sparring demo --out demo --backend docker",)),
     "contest": _Command("contests"),

@@ -19,7 +19,7 @@ from orchestrator.web.upload_files import unfinished_files
 @console.command
 def close(
     folder: season.ContestDir,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why. Everybody sees it.")] = "",
     by: season.By = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would follow, and note nothing.")] = False,
     as_json: Json = False,

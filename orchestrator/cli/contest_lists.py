@@ -8,7 +8,7 @@ import typer
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.cli import console, season
-from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.cli.console import Json, out, parse_side, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
@@ -75,9 +75,12 @@ def teams(folder: season.ContestDir, as_json: Json = False) -> None:
 @console.command
 def submissions(
     folder: season.ContestDir,
-    task: season.Task = None,
+    task: season.OnlyTask = None,
     team: Annotated[str | None, typer.Option("--team", help="Those of this team.")] = None,
-    side: season.SideOption = None,
+    side: Annotated[
+        Side | None,
+        typer.Option("--side", parser=parse_side, metavar="attack|defence", help="Those of this side."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what was handed in and received, in its order, and what became of it."""

@@ -53,10 +53,18 @@ class RateOptions:
 class TimeOptions:
     """What things take."""
 
-    perturb_seconds: Annotated[float, typer.Option("--perturb-seconds", min=0, help="An attack's, a picture.")] = 1.0
-    classify_seconds: Annotated[float, typer.Option("--classify-seconds", min=0, help="A defence's, a picture.")] = 0.02
-    start_seconds: Annotated[float, typer.Option("--start-seconds", min=0, help="A sandbox's, until ready.")] = 2.0
-    answer_seconds: Annotated[float, typer.Option("--answer-seconds", min=0, help="A rater's, an item.")] = 6.0
+    perturb_seconds: Annotated[
+        float, typer.Option("--perturb-seconds", min=0, help="Seconds of an attack for a picture.")
+    ] = 1.0
+    classify_seconds: Annotated[
+        float, typer.Option("--classify-seconds", min=0, help="Seconds of a defence for a picture.")
+    ] = 0.02
+    start_seconds: Annotated[
+        float, typer.Option("--start-seconds", min=0, help="Seconds until a sandbox is ready.")
+    ] = 2.0
+    answer_seconds: Annotated[
+        float, typer.Option("--answer-seconds", min=0, help="Seconds of a rater for an item.")
+    ] = 6.0
 
 
 @console.command
@@ -65,9 +73,14 @@ def power(
     size: SizeOptions,
     rates: RateOptions,
     times: TimeOptions,
-    target: Annotated[float, typer.Option("--target", min=0.5, max=0.999, help="The wanted probability.")] = 0.9,
+    target: Annotated[
+        float,
+        typer.Option(
+            "--target", min=0.5, max=0.999, help="Wanted probability that two neighbours stand in their true order."
+        ),
+    ] = 0.9,
     rounds: Annotated[int, typer.Option("--rounds", min=20, max=100_000, help="Simulated rounds.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulation.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Simulate a contest under stated rates: how many pictures, seeds, replays and raters tell neighbours apart.

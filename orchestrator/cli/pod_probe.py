@@ -42,7 +42,7 @@ class ProbeOptions:
 def probe(
     deed: ProbeOptions = ProbeOptions(),
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to try each, or to listen.")] = 3.0,
-    tell: Annotated[Path, typer.Option("--tell", help="Where what came of it is put down.", dir_okay=False)] = Path(
+    tell: Annotated[Path, typer.Option("--tell", help="Write the result to this file.", dir_okay=False)] = Path(
         "/dev/termination-log"
     ),
     as_json: console.Json = False,

@@ -71,12 +71,14 @@ class RemoteHandIn:
 def login(
     url: Address,
     scope: Annotated[
-        Literal["submit", "read"], typer.Option("--scope", help="What the token may: submit, or only read.")
+        Literal["submit", "read"], typer.Option("--scope", help="What the token allows: submit, or only read.")
     ] = "submit",
-    name: Annotated[str, typer.Option("--name", help="What it is called there; default: this machine.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="What the token is called on the site; default: this machine's name.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
-    """Get a token for a contest's site: approve this machine in the browser. It is kept in a file of yours alone.
+    """Get a token for a contest's site: approve this machine in the browser. Only you can read its file.
 
     Programs that nobody sits at read a token from SPARRING_TOKEN.
     """

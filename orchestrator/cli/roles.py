@@ -11,7 +11,7 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.errors import UsageError
 
-app = typer.Typer(no_args_is_help=True, help="Who is organizer, rater or of the review board.")
+app = typer.Typer(no_args_is_help=True, help="Who is an organizer, a rater or a member of the review board.")
 ContestRole = Annotated[Role, typer.Argument(help="The role.", metavar="organizer|rater|board")]
 
 

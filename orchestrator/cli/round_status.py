@@ -27,10 +27,10 @@ def status(
         Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
     ],
     phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
-    task: season.Task = None,
+    task: season.OnlyTask = None,
     as_json: Json = False,
 ) -> None:
-    """Show how far a round is, or every round of a contest that was begun, and what went wrong."""
+    """Show the progress of a round, or of every begun round of a contest, and what went wrong."""
     found = [read_status(path) for path in round_folders(folder, phase, task)]
     if as_json:
         documents = [each.document() for each in found]

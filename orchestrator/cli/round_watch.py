@@ -22,11 +22,11 @@ def watch(
         Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
     ],
     phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
-    task: season.Task = None,
+    task: season.OnlyTask = None,
     every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 5.0,
     as_json: Json = False,
 ) -> None:
-    """Print how far rounds that were begun are, a line for each change, until they are complete. It changes nothing.
+    """Print the progress of begun rounds, a line for each change, until they are complete. It changes nothing.
 
     With --json the document comes when all are complete.
     """

@@ -56,7 +56,9 @@ RETRY_SECONDS = 15.0
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for ledger, blobs, results and report.", file_okay=False)]
-RoundDir = Annotated[Path, typer.Argument(help="The --out folder of `sparring round run`.", metavar="DIR")]
+RoundDir = Annotated[
+    Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
+]
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once; default: what the cores or GPUs allow.")]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")]
@@ -110,7 +112,7 @@ class ExecutionOptions(PlayOptions):
     stay: Annotated[
         bool,
         typer.Option(
-            "--stay", help="Try a refused start again until it is not, and wait to be ended at last: for a Deployment."
+            "--stay", help="For a Deployment: try a refused start again, and after the round wait to be ended."
         ),
     ] = False
 
@@ -139,7 +141,7 @@ class ExecutionOptions(PlayOptions):
 class SeasonOptions:
     """What is said of a contest in a folder."""
 
-    task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None
+    task: Annotated[str | None, typer.Option("--task", help="In a contest's folder: this task only.")] = None
     by: season.By = None
 
 
@@ -235,7 +237,7 @@ def cancel(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Call a request for a round off. A worker that plays it already plays on."""
+    """Take back a request for a round. A worker that plays the round already goes on."""
     with seasons.administer(folder, by) as admin:
         round_requests.cancel_request(admin, request_id)
     if as_json:
@@ -248,8 +250,8 @@ def cancel(
 @console.command
 def promote(
     folder: season.ContestDir,
-    task: season.Task = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why again, where the final round was begun.")] = "",
+    task: season.OnlyTask = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why it is done again, once the final round was begun.")] = "",
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
@@ -304,7 +306,7 @@ class DemoSite:
 @console.command
 def demo(
     out_dir: Out = Path("demo"),
-    format_name: Annotated[DemoFormat, typer.Option("--format", help="Which contest.")] = DemoFormat.TOURNAMENT,
+    format_name: Annotated[DemoFormat, typer.Option("--format", help="Which contest to play.")] = DemoFormat.TOURNAMENT,
     backend: Backend = "process",
     slots: Slots = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,

@@ -28,8 +28,15 @@ By = Annotated[
     str | None, typer.Option("--by", help="Who acts, for the ledger; bundles publish it. Default: organizer.")
 ]
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
-SideOption = Annotated[
-    Side | None, typer.Option("--side", parser=parse_side, metavar="attack|defence", help="Attack or defence.")
+OnlyTask = Annotated[str | None, typer.Option("--task", help="This task only; default: every task.")]
+ImageSide = Annotated[
+    Side | None,
+    typer.Option(
+        "--side",
+        parser=parse_side,
+        metavar="attack|defence",
+        help="For an image: which side it plays. Default: as the manifest says.",
+    ),
 ]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
 
@@ -49,9 +56,8 @@ class BackendOptions:
 class ImageOptions:
     """What is said of an image, which has no manifest."""
 
-    name: Annotated[str, typer.Option("--name", help="Its name, for an image.")] = ""
-    side: SideOption = None
-    """For an image: a folder's manifest says it."""
+    name: Annotated[str, typer.Option("--name", help="For an image: its name. Default: as the manifest says.")] = ""
+    side: ImageSide = None
 
 
 Database = Annotated[
@@ -114,7 +120,7 @@ def submit(
             metavar="[DIR] SUBMISSION",
         ),
     ],
-    team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
+    team_name: Annotated[str, typer.Option("--team", help="The team that hands it in.")],
     task: Task = None,
     image: ImageOptions = ImageOptions(),
     where: BackendOptions = BackendOptions(),
@@ -269,7 +275,7 @@ def board(
         str | None, typer.Option("--from", help="The site of a contest in place of DIR: https://cup.example.org.")
     ] = None,
     phase: Annotated[str | None, typer.Option("--round", help="The round; default: the latest played.")] = None,
-    task: Task = None,
+    task: OnlyTask = None,
     as_of: Annotated[
         datetime | None,
         typer.Option(
@@ -307,7 +313,7 @@ def rescore(
     apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger; needed to apply or drop.")] = "",
-    task: Task = None,
+    task: OnlyTask = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:

@@ -14,7 +14,7 @@ from orchestrator.application.submissions.in_process_player import InProcessPlay
 from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
-from orchestrator.cli.season import SideOption
+from orchestrator.cli.season import ImageSide
 from orchestrator.domain.access import AccessKind
 from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.submissions import Side
@@ -56,8 +56,7 @@ class CheckOptions:
     ] = None
     task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
     backend: Backend = "process"
-    side: SideOption = None
-    """For an image: a folder's manifest says it."""
+    side: ImageSide = None
     access: Annotated[
         AccessKind | None,
         typer.Option("--access", help="What an attack may ask the defence; default: as the contest says."),
@@ -80,7 +79,9 @@ class CheckOptions:
 def check(
     what: SubjectArgument = ".",
     under: CheckOptions = CheckOptions(),
-    save: Annotated[Path | None, typer.Option("--save", help="Where the conversation goes, as a transcript.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Play what the organizers play before they receive a submission, step by step, and say what to mend.
@@ -174,7 +175,7 @@ def try_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Play one cell on public pictures: a submission against one baseline; count, and show pictures.
+    """Play a submission against one baseline on public pictures, print the accuracy, and write a page with pictures.
 
     Exits with 1 when the submission broke a limit or the protocol.
     """
@@ -201,7 +202,9 @@ def debug(
     what: SubjectArgument = ".",
     under: CheckOptions = CheckOptions(),
     batch: Annotated[int, typer.Option("--batch", min=1, max=4096, help="Pictures in the first question.")] = 4,
-    save: Annotated[Path | None, typer.Option("--save", help="Where the transcript goes.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
+    ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Ask what this transcript asked, and compare the replies.")
     ] = None,
@@ -325,7 +328,9 @@ def _subject(subject: str, options: CheckOptions) -> CheckSubject:
             f"{subject} is a file; give a folder with a submission.yaml, or the name of an image{pictures}"
         )
     if options.backend == "process":
-        raise UsageError(f"there is no folder {subject!r}, and the process backend has no images; say --backend docker")
+        raise UsageError(
+            f"there is no folder {subject!r}; check the path, or for the name of an image give --backend container"
+        )
     return CheckSubject(image=subject, side=options.side)
 
 

@@ -20,7 +20,7 @@ def logs(
     folder: season.ContestDir,
     submission: Annotated[str, typer.Argument(help="The submission's id.", metavar="SUBMISSION")],
     phase: Annotated[str | None, typer.Option("--round", help="This round only.")] = None,
-    task: season.Task = None,
+    task: season.OnlyTask = None,
     as_json: Json = False,
 ) -> None:
     """Show what became of a submission in each round, in words that may be shown to its team.

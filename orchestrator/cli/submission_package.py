@@ -38,9 +38,9 @@ class BuildOptions:
         str, typer.Option("--variant", "--flavour", help="cpu, or cuda for a manifest that says `gpu: true`.")
     ] = "cpu"
     tag: Annotated[str, typer.Option("--tag", help="The image's name; default: `image` in submission.yaml.")] = ""
-    base: Annotated[str, typer.Option("--base", help="What BASE in the Dockerfile is.")] = ""
+    base: Annotated[str, typer.Option("--base", help="Value of `ARG BASE` in the Dockerfile: the base image.")] = ""
     network: Annotated[bool, typer.Option("--network", help="Give the build a network; organizers do not.")] = False
-    log: Annotated[Path | None, typer.Option("--log", help="Where the builder's words are kept.")] = None
+    log: Annotated[Path | None, typer.Option("--log", help="Write the build log to this file.")] = None
 
 
 @console.command

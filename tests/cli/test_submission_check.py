@@ -187,7 +187,7 @@ def test_what_cannot_be_checked_is_a_usage_error(player, contest, tmp_path) -> N
     folder = player("attack_honest")
     for arguments, words in (
         (("check", contest), "is a file"),
-        (("check", tmp_path / "nowhere"), "say --backend docker"),
+        (("check", tmp_path / "nowhere"), "check the path, or for the name of an image give --backend container"),
         (("check", folder, "--contest", contest, "--task", "halves"), "has no task 'halves'"),
         (("try", folder, "--against", "mover", "--contest", contest), "there is measure"),
         (("debug", folder, "--contest", contest, "--replay", tmp_path / "none"), "cannot be read as a transcript"),

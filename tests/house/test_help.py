@@ -57,3 +57,17 @@ def test_every_command_says_what_it_does(name) -> None:
 def test_output_comes_as_json_too(name) -> None:
     """Every command prints something, and offers it as JSON."""
     assert "--json" in options(COMMANDS[name])
+
+
+def test_the_exit_codes_are_stated_once() -> None:
+    """`sparring --help` ends with one sentence about exit codes."""
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert shown.count("Exit codes:") == 1
+    assert shown.endswith("130 cancelled.")
+
+
+@pytest.mark.parametrize("name", ["board", "round promote", "round status", "round watch", "submission list"])
+def test_a_filter_is_not_called_needed(name) -> None:
+    """The option `--task` of a command that goes through all tasks says that it may be left out."""
+    (task,) = (option for option in COMMANDS[name].params if "--task" in option.opts)
+    assert task.help == "This task only; default: every task."
