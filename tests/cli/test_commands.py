@@ -136,7 +136,7 @@ def test_strangers_are_refused_on_the_process_backend(tmp_path) -> None:
     """Without --allow-unisolated the process backend plays the organizers' own submissions only."""
     done = sparring("round", "run", DEMO, "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert done.stderr.count("docker backend") == 6
+    assert done.stderr.count("--backend container") == 6
     assert not (tmp_path / "out" / "ledger.sqlite").exists()
 
 
@@ -145,7 +145,7 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
     for _ in range(2):
         done = sparring("round", "run", DEMO, "--out", tmp_path / "out")
         assert done.exit_code == 1
-        assert "docker backend" in done.stderr
+        assert "--backend container" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_a_refused_submission_is_told_why(cup) -> None:
     for text in (
         "there is no 'faces'; one of digits",
         "there is no team 'Crner Shop' (known: Corner Shop); add it with `sparring team add`",
-        "docker backend",
+        "play it with --backend container",
         "sparring explain rejected",
     ):
         assert text in said(done)

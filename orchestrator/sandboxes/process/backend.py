@@ -44,7 +44,7 @@ from orchestrator.sandboxes.process.child_process import ChildProcess
 
 _EXEC_WRAPPER = Path(__file__).with_name("exec_wrapper.py")
 _PYTHON_NAMES = frozenset({"python", "python3"})
-_REMEDY = "play it on the docker backend, or say --allow-unisolated if you trust its authors"
+_REMEDY = "play it with --backend container, or give --allow-unisolated if you trust its authors"
 
 
 class ProcessBackend:

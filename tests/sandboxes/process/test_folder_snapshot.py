@@ -122,7 +122,7 @@ def test_a_file_that_became_a_link_is_not_followed(folder, images, monkeypatch):
 def test_a_strangers_submission_is_refused_without_isolation(folder, tmp_path):
     """The process backend starts strangers only when the operator allowed it; the message says both ways out."""
     stranger = ImageSource(folder=folder, command=COMMAND)
-    with pytest.raises(Rejected, match="docker backend"):
+    with pytest.raises(Rejected, match="--backend container"):
         ProcessBackend(BackendSettings(tmp_path)).admit(stranger)
     allowed = ProcessBackend(BackendSettings(tmp_path, allow_unisolated=True)).admit(stranger)
     assert allowed.name == "entry"

@@ -19,7 +19,10 @@ class EngineImages:
     """See `ImageCollection`. Files are read in containers that never start."""
 
     place: ClassVar[str] = "the engine"
-    remedy: ClassVar[str] = "build it (`sparring image build` builds ours), or bring it with `docker load`"
+    remedy: ClassVar[str] = (
+        "build it (`sparring submission build FOLDER`, or `sparring image build` for the shipped ones), or bring it in "
+        "with `sparring image load`"
+    )
 
     def __init__(self, engine: DockerEngine) -> None:
         self._engine = engine
