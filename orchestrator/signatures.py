@@ -1,4 +1,4 @@
-"""Signatures under what leaves the house: Ed25519, by the `cryptography` library."""
+"""Signatures of bundles and receipts: Ed25519, by the `cryptography` library."""
 
 import hashlib
 import os

@@ -1,1 +1,1 @@
-"""The composition root: the only room that chooses implementations."""
+"""The use cases: what a command, a page or a request of the API does, one folder for each thing that is acted on."""

@@ -1,1 +1,1 @@
-"""What leaves the house: bundles that anybody can check, and receipts."""
+"""Signed bundles and receipts: written by the organizers, and verified by anybody."""

@@ -1,4 +1,4 @@
-"""`sparring sandbox`: whether the walls of this machine hold, shown to whoever has to sign for it."""
+"""`sparring sandbox`: the self-test of this machine's sandbox, and the table that organizers file."""
 
 import platform
 import tempfile
@@ -16,7 +16,7 @@ from orchestrator import __version__, composition, resources
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.policy import Runtime
-from orchestrator.sandbox_selftest import selftest as zoo
+from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandbox_selftest.expectation import read_catalogue
 from orchestrator.sandbox_selftest.outcome import ProgramOutcome, Verdict
@@ -55,25 +55,25 @@ def check(
 
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
-    programs = zoo.select_programs(read_catalogue(resources.hostile_programs_path()), only or [])
+    programs = selftest.select_programs(read_catalogue(resources.hostile_programs_path()), only or [])
     outcomes: list[ProgramOutcome] = []
-    with tempfile.TemporaryDirectory(prefix="sparring-zoo-") as workspace:
-        context, facts = zoo.prepare_context(
+    with tempfile.TemporaryDirectory(prefix="sparring-selftest-") as workspace:
+        context, facts = selftest.prepare_context(
             composition.make_backend(backend, Path(workspace), runtime=runtime), runtime, Path(workspace)
         )
         header = _machine_header(context, facts, datetime.now(UTC))
-        total = len(zoo.plan_runs(programs, prove=prove))
-        for outcome in zoo.run_programs(programs, context, prove=prove):
+        total = len(selftest.plan_runs(programs, prove=prove))
+        for outcome in selftest.run_programs(programs, context, prove=prove):
             outcomes.append(outcome)
             err.print(f"[{len(outcomes)}/{total}] {outcome.program}: {outcome.verdict}", markup=False)
-    walls = backend != zoo.UNISOLATED_BACKEND
-    fine = walls and all(outcome.is_fine for outcome in outcomes)
+    isolates = backend != selftest.UNISOLATED_BACKEND
+    fine = isolates and all(outcome.is_fine for outcome in outcomes)
     if as_json:
         rows = [{**asdict(outcome), "fine": outcome.is_fine} for outcome in outcomes]
         console.print_json({"ok": fine, "machine": header, "programs": rows, "totals": _verdict_totals(outcomes)})
     else:
         _print_outcomes(header, outcomes)
-        if not walls:
+        if not isolates:
             out.print(f"[bold red]{_UNISOLATED}[/]")
     if not fine:
         raise typer.Exit(ExitCode.FAILED)

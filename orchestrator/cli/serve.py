@@ -1,4 +1,4 @@
-"""`sparring serve`: a contest as a site that people enter from where they are."""
+"""`sparring serve`: a contest as a site, and the worker beside it."""
 
 import importlib.util
 from contextlib import ExitStack

@@ -162,7 +162,7 @@ class RejudgementDropped(_ContestEvent):
 
 
 class BundlePublished(_ContestEvent):
-    """A bundle left the house: `sealed` or `full`, with the digest of its manifest."""
+    """A bundle was published: `sealed` or `full`, with the digest of its manifest."""
 
     kind: Literal["bundle_published"] = "bundle_published"
     actor: Actor

@@ -238,9 +238,8 @@ class _QuestionRun(ABC, Generic[_Answered]):
     def _prepare_question(self, part: slice) -> float:
         """Keeps the silence before a question, starts the next sandbox where each has one; returns the time."""
         self.ready_at = self.clock() - self.outcome.elapsed if self.ready_at is None else self.ready_at
-        self.questions.pause_before(
-            part.start
-        )  # a silence that the player lives through: its clock is what is looked at
+        # The player lives through this silence: whether its answers depend on time is what a pause tests.
+        self.questions.pause_before(part.start)
         if self.questions.fresh_sandbox_each and part.stop < len(self.pictures):
             self.pool.prestart()
         return self.clock()

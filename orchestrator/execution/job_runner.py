@@ -2,7 +2,7 @@
 
 A job is a sequence of steps. Each finished step is handed out at once, so that a killed orchestrator loses the step in
 flight and nothing else. An infrastructure fault ends the attempt; the steps that are left are tried again. The job is
-given up after `ATTEMPTS` attempts one after another that finished no step (rule X1), or when a backend that is away
+given up after `MAX_ATTEMPTS` attempts one after another that finished no step (rule X1), or when a backend that is away
 does not come back.
 """
 
@@ -139,9 +139,8 @@ class JobRunner:
 
         Raises:
             InfrastructureFault: every attempt failed.
-            PodUsedUp: it needs another player, and this pod has none; what is finished was handed out, and
-            `partial_step` is
-                what it goes on with.
+            PodUsedUp: it needs another player, and this pod has none; what is finished was handed out, and the next
+                attempt goes on with `partial_step`.
             Cancelled: the operator ended the round.
         """
         self._running = True

@@ -1,4 +1,4 @@
-"""Where jobs run. The executor orders and repeats nothing by its own lights: it runs what the plan says is ready.
+"""Where jobs run. An executor decides neither order nor repetition: it runs what the plan says is ready.
 
 A new executor is one file in this folder whose last line is `plugin = TheClass`. What a job does is handed in, so an
 executor knows neither players nor ledgers.

@@ -285,7 +285,7 @@ class Contest:
         return self._yaml.path
 
     def with_access(self, kind: AccessKind) -> "Contest":
-        """Returns the contest with another kind of access, for rehearsals."""
+        """Returns the contest with another kind of access, for checks and debug sessions."""
         other = copy.copy(self)
         scores_only = {} if kind is AccessKind.SCORES else {"decimals": None, "top_score_only": False}
         access = self.file.access.model_copy(update={"kind": kind, **scores_only})

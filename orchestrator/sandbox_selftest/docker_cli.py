@@ -15,7 +15,7 @@ from orchestrator.sandbox_selftest.context import Context
 BUILD_SECONDS = 120.0
 _COMMAND_SECONDS = 30.0
 _PROGRAM = "docker"
-_INSTALL_REMEDY = "install Docker's command line, which the zoo builds its images with"
+_INSTALL_REMEDY = "install Docker's command line, which the hostile programs' images are built with"
 
 
 def run_docker(*words: str, seconds: float = _COMMAND_SECONDS) -> "subprocess.CompletedProcess[bytes]":

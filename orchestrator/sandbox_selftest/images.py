@@ -32,7 +32,7 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
         SparringError: it could not be built or started; nothing is shown then.
     """
     careless = bool(removed and program.expectation.removed and program.expectation.removed.bypass)
-    tag = f"sparring-zoo/{program.name}:{secrets.token_hex(4)}"
+    tag = f"sparring-selftest/{program.name}:{secrets.token_hex(4)}"
     identity = docker_cli.build_image(program.folder, tag)
     try:
         if careless:
@@ -85,7 +85,7 @@ def _build_derived_image(program: Program, identity: str, tag: str) -> str:
 
 def _run_unchecked(program: Program, identity: str) -> RunResult:
     started_at = time.monotonic()
-    name = f"sparring-zoo-{program.name}-{secrets.token_hex(4)}"
+    name = f"sparring-selftest-{program.name}-{secrets.token_hex(4)}"
     try:
         done = docker_cli.run_docker(
             "run", "--name", name, *_RUN_LIMITS, identity, seconds=program.expectation.seconds + 10

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
     """It did its harm, or was not stopped as it must be."""
     PROVED = "proved"
     """With its control removed it did its harm, so the control is what stops it."""
-    UNPROVED = "toothless"
+    UNPROVED = "unproved"
     """With its control removed it still did no harm: it proves nothing."""
     KNOWN_FAILURE = "known failure"
     SKIPPED = "not run"

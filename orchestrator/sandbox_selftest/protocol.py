@@ -192,7 +192,7 @@ def _hello_headers(limits: Limits) -> tuple[TaskHeader, LimitsHeader]:
         memory_bytes=limits.memory,
         threads=limits.threads,
     )
-    return TaskHeader(name="zoo", classes=names, shape=list(SHAPE), budget=budget), limits_header
+    return TaskHeader(name="selftest", classes=names, shape=list(SHAPE), budget=budget), limits_header
 
 
 def _question_pixels(number: int) -> Pixels:

@@ -51,7 +51,9 @@ def select_programs(programs: Sequence[Program], names: Sequence[str]) -> list[P
     known = {word for program in programs for word in (program.name, program.expectation.family.value)}
     unknown = sorted(set(names) - known)
     if unknown:
-        raise UsageError(f"no program or family {', '.join(unknown)} in the zoo; leave --only out to see all")
+        raise UsageError(
+            f"no program or family {', '.join(unknown)} among the hostile programs; leave --only out to run all"
+        )
     selection = set(names) or known
     return [program for program in programs if selection & {program.name, program.expectation.family.value}]
 

@@ -1,4 +1,4 @@
-"""The self-test notices what gets through, what fails, and what is toothless."""
+"""The self-test notices what gets through, what fails, and what proves nothing."""
 
 import socket
 from dataclasses import replace
@@ -80,7 +80,7 @@ def test_only_a_report_of_no_harm_is_no_harm(source, said, program, context) -> 
 
 
 @pytest.mark.docker
-def test_a_harmless_program_is_toothless(program, context) -> None:
+def test_a_harmless_program_is_unproved(program, context) -> None:
     """A program that does no harm without its control proves nothing, and that is a failure."""
     tame = program("from _report import report\nreport(False, 'tame')")
     assert selftest.run_program(tame, context, removed=False).verdict is Verdict.CONTAINED

@@ -200,7 +200,7 @@ def test_a_good_image_is_admitted_and_removed(make, context):
     for removed, refused in ((False, []), (True, None)):
         seen = images.run(program, context, removed=removed)
         assert (seen.harm, seen.refused) == (False, refused), seen.evidence
-    listed = subprocess.run(["docker", "images", "-q", "sparring-zoo/test-image"], capture_output=True, check=True)
+    listed = subprocess.run(["docker", "images", "-q", "sparring-selftest/test-image"], capture_output=True, check=True)
     assert listed.stdout == b""
 
 

@@ -1,4 +1,4 @@
-"""Friendly matches put together: a submission alone, a few pictures, the contest's own task and limits."""
+"""Trial matches put together: a submission alone, a few pictures, the contest's own task and limits."""
 
 import secrets
 import tempfile

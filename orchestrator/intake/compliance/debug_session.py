@@ -18,6 +18,7 @@ from orchestrator.sandboxes.base import Sandbox, SandboxSpec
 _REPLY_SECONDS = 5.0
 """Seconds for a reply beyond what it took when it was recorded, twice over."""
 _TIME_FACTOR = 3
+_JOB = "debug"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class DebugSession:
         pool = PlayerPool(
             context,
             self._submission,
-            "rehearsal",
+            _JOB,
             lambda: context.seed,
             device=self._device,
             wrap_sandbox=self.recorder.wrap_sandbox,
@@ -73,7 +74,7 @@ class DebugSession:
     def ask(self, count: int) -> None:
         """Asks about the next so many pictures in one question; after the last comes the first.
 
-        The batch may be larger than the contest's: it is a rehearsal. Raises SubmissionFault, UsageError.
+        The batch may be larger than the contest's. Raises SubmissionFault, UsageError.
         """
         if self._player is None:
             raise UsageError("the player is not there: it was not greeted, or ended after a fault")
@@ -104,7 +105,7 @@ class DebugSession:
         """
         context, clock = self._context, self._context.clock
         image = context.images[self._submission.id]
-        spec = SandboxSpec(image=image, policy=context.policy, run=context.run, job="rehearsal", device=self._device)
+        spec = SandboxSpec(image=image, policy=context.policy, run=context.run, job=_JOB, device=self._device)
         sandbox = self.recorder.wrap_sandbox(context.backend.start(spec))
         try:
             before = 0

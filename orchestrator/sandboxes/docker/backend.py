@@ -160,9 +160,8 @@ class DockerBackend(ImageBackend):
 
     def _host(self, spec: SandboxSpec) -> HostLimits:
         """Returns what the machine allows, with what this player does not see and what it sees instead."""
-        masks_constants = (
-            spec.policy.runtime is Runtime.RUNC and spec.policy.masked_proc
-        )  # others have a /proc of their own
+        # Under the other runtimes a sandbox has a /proc of its own.
+        masks_constants = spec.policy.runtime is Runtime.RUNC and spec.policy.masked_proc
         constants = self._constants.sources(spec.limits.memory) if masks_constants else ()
         return replace(
             self._engine.host(),

@@ -1,4 +1,4 @@
-"""Becomes the player: `python -I -S _launch.py DATA FILES BYTES PROGRAM [ARGUMENT...]`.
+"""Becomes the player: `python -I -S exec_wrapper.py DATA FILES BYTES PROGRAM [ARGUMENT...]`.
 
 A program of its own, because code between fork and exec is unsafe in a process with threads. It bounds itself and then
 is replaced by the player, so nothing of it remains: DATA is RLIMIT_DATA in bytes (RLIMIT_AS would also count what
