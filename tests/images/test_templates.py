@@ -24,11 +24,13 @@ ROOT = Path(__file__).parents[2]
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
 """What speaks the protocol in its own folder."""
 TORCH = pytest.param(Framework.PYTORCH, marks=pytest.mark.slow)
-"""Starting PyTorch takes longer than all else that these tests do: three of them do it in `make test`."""
-EACH = pytest.mark.parametrize("framework", [TORCH, *SPOKEN[1:]])
-WITH_TORCH = pytest.mark.parametrize("framework", SPOKEN)
+"""Starting PyTorch takes longer than all else that these tests do."""
+TORCH_IN_SOAK = pytest.param(Framework.PYTORCH, marks=[pytest.mark.slow, pytest.mark.soak])
+"""For what the helper module does and no template: the NumPy template shows it, on the same module."""
+EACH = pytest.mark.parametrize("framework", [TORCH_IN_SOAK, *SPOKEN[1:]])
+EACH_ALGORITHM = pytest.mark.parametrize("framework", [TORCH, *SPOKEN[1:]])
 EACH_SIDE = pytest.mark.parametrize("side", list(Side))
-CHECKED = pytest.mark.parametrize("framework", [TORCH, Framework.NUMPY, Framework.C, Framework.JAVASCRIPT])
+CHECKED = pytest.mark.parametrize("framework", [TORCH_IN_SOAK, Framework.NUMPY, Framework.C, Framework.JAVASCRIPT])
 """The bare player shows frames and no checks: what it is not asked in a round it does not look at."""
 TRAINED = pytest.mark.parametrize("framework", [Framework.NUMPY, TORCH])
 NO_HELPER = pytest.mark.parametrize("framework", [Framework.BARE, Framework.C, Framework.JAVASCRIPT, Framework.FILES])
@@ -41,7 +43,7 @@ def noise(count: int, shape: list[int]) -> np.ndarray:
     return np.random.default_rng(3).integers(0, 256, (count, *shape), np.uint8)
 
 
-@EACH
+@EACH_ALGORITHM
 @pytest.mark.parametrize(
     ("norm", "epsilon", "shape"),
     [
@@ -65,14 +67,14 @@ def test_an_attack_keeps_the_budget(open_player, framework, norm, epsilon, shape
         assert (candidates != pixels).mean() > 0.7
 
 
-@EACH
+@EACH_ALGORITHM
 def test_an_attack_serves_any_seed_and_one_picture(open_player, framework):
     """The largest seed, a picture of one value and a batch of one are served."""
     player = open_player(Side.ATTACK, framework, seed=2**53, shape=[1, 1, 1])
     assert player.perturb(np.full((1, 1, 1, 1), 100, np.uint8), np.array([9])).shape == (1, 1, 1, 1)
 
 
-@EACH
+@EACH_ALGORITHM
 def test_an_attack_serves_what_teaches_nothing(open_player, framework):
     """A single picture of the first class moves, and black or white pictures of one class are answered."""
     player = open_player(Side.ATTACK, framework)
@@ -97,7 +99,7 @@ def test_a_large_batch_arrives_whole(open_player, framework):
 
 
 @pytest.mark.slow
-@WITH_TORCH
+@EACH_ALGORITHM
 def test_a_defence_answers_the_same_alone(open_player, framework, test_digits):
     """A picture's label depends on no other picture; all greys are served."""
     player = open_player(Side.DEFENCE, framework)
