@@ -9,6 +9,7 @@ import typer
 from orchestrator.application.contests import announcements, public_pictures, seasons
 from orchestrator.cli import console, contest_closing, contest_lists, contest_power, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.cli.effective_values import effective_values
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
@@ -137,8 +138,8 @@ def check(
         for name, problems in seasons.season_problems(contest, roster).items()
         for problem in problems
     ]
-    effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
+        effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
         task_rows = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
         summary = {"tasks": task_rows, "cells": len(cells), **sides}
         console.print_json({"ok": True, "summary": summary, "warnings": warnings, "contest": effective})
@@ -153,14 +154,8 @@ def check(
     for side, ids in sides.items():
         out.print(f"{side + 's':9} {len(ids)}: {', '.join(ids)}", soft_wrap=True)
     out.print(f"cells     {len(cells)}, isolation {contest.file.isolation}")
-    for section in ("limits", "replay", "rules"):
-        for key, value in effective[section].items():
-            given = getattr(contest.file, section) if section != "rules" else contest.file.rules
-            mark = "" if key in _keys_given(given) else "  [dim](default)[/]"
-            out.print(f"{section}.{key} = {safe_text(str(value))}{mark}", soft_wrap=True)
+    for key, value, is_default in effective_values(contest.file, contest.format.rules):
+        mark = "  [dim](default)[/]" if is_default else ""
+        out.print(f"{key} = {safe_text(value)}{mark}", soft_wrap=True)
     for warning in warnings:
         console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
-
-
-def _keys_given(section: object) -> set[str]:
-    return set(section) if isinstance(section, dict) else set(getattr(section, "model_fields_set", ()))

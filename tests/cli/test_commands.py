@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
+from pydantic import ByteSize
 from typer.testing import CliRunner
 
 from orchestrator import errors, resources
 from orchestrator.cli import console
 from orchestrator.cli.app import app
+from orchestrator.cli.effective_values import value_text
+from orchestrator.domain.tasks import Norm
 from orchestrator.intake.contest_file import Contest
 
 DEMO = resources.resource_path("examples", "demo", "contest.yaml")
@@ -30,13 +33,34 @@ def sparring(*arguments: object):
 
 
 def test_check_shows_every_effective_value() -> None:
-    """`contest check` names the task, both sides and every limit and rule, and marks the defaults."""
+    """`contest check` names the task, both sides and every key of its sections, and marks the defaults."""
     done = sparring("contest", "check", DEMO)
     assert done.exit_code == 0
     assert "200 pictures" in done.stdout
     assert "9: noop, noise, fgsm, bim, pgd, cw_l2, corners, softmax, meanward" in done.stdout
     assert "limits.pids = 256  (default)" in done.stdout
     assert "rules.on_violation = forfeit  (default)" in done.stdout
+    assert "rules.clean_floor = {baseline: undefended, points: 10}  (default)" in done.stdout
+    assert {"limits.memory = 1GiB", "limits.tmp = 64MiB  (default)", "seed = 2026"} <= set(done.stdout.splitlines())
+    shown = {line.partition(" = ")[0] for line in done.stdout.splitlines()}
+    for section in ("access", "limits", "replay"):
+        assert {f"{section}.{key}" for key in type(getattr(Contest(DEMO).file, section)).model_fields} <= shown
+    assert {"seed", "labels", "isolation", "runtime", "opens", "closes", "prizes", "trial_pictures"} <= shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (ByteSize(2_000_000_000), "1953125KiB"),
+        (ByteSize(1), "1"),
+        ([{"norm": Norm.LINF}, 0.5], "[{norm: linf}, 0.5]"),
+    ],
+)
+def test_a_value_is_shown_as_a_file_has_it(value, text) -> None:
+    """What `contest check` prints of a value can be written into a contest file."""
+    assert value_text(value) == text
 
 
 def test_check_warns_of_a_season_that_could_not_be_played() -> None:
