@@ -40,14 +40,22 @@ def rows(results, board: str) -> dict:
 def test_a_new_contest_runs_as_it_is(tmp_path) -> None:
     """`init` writes a contest file without a problem, a key only its owner reads, and the first act with who."""
     folder = seasons.create_contest(tmp_path / "cup", "tournament", "ada")
-    assert Contest(folder.file).file.contest == "tournament"
+    assert Contest(folder.file).file.contest == "cup"
     assert (folder.path / "key").stat().st_mode & 0o077 == 0
     assert (folder.path / ".gitignore").read_text() == "*\n"
     with seasons.administer(folder.path) as desk:
         opened = desk.season.opening
         assert desk.season.entries == {}
     assert (opened.actor, opened.key_fingerprint) == ("ada", folder.key().fingerprint)
-    assert opened.contest["contest"] == "tournament"
+    assert opened.contest["contest"] == "cup"
+
+
+@pytest.mark.parametrize("template", seasons.TEMPLATES)
+@pytest.mark.parametrize(("name", "contest"), [("spring-2027", "spring-2027"), ("2027", "2027"), ("My Cup", None)])
+def test_a_new_contest_has_the_id_of_its_folder(tmp_path, template, name, contest) -> None:
+    """A folder whose name is no id leaves that of the template; two contests in one database need two ids."""
+    folder = seasons.create_contest(tmp_path / name, template, "ada")
+    assert Contest(folder.file).file.contest == (contest or template.replace("_", "-"))
 
 
 def test_a_contest_is_opened_once(empty) -> None:

@@ -1,5 +1,6 @@
 """A contest over weeks: opened, played round by round, promoted."""
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -67,6 +68,8 @@ def create_contest(
 ) -> ContestFolder:
     """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
 
+    The contest's id is the folder's name, where that can be one, so that two contests of one template can be told apart.
+
     Raises:
         UsageError: there is no such template, or the folder is not empty; like `open_contest`. Nothing is left then.
         StoreFault: the database cannot be reached; nothing is left then.
@@ -76,6 +79,9 @@ def create_contest(
     folder = ContestFolder(path)
     folder.create()
     text = resources.resource_path("examples", "templates", f"{template}.yaml").read_text("utf-8")
+    if manifest.is_slug(name := path.resolve().name):
+        # In quotes, since YAML takes a folder's name such as 2027 for a number.
+        text = re.sub(r"^contest: \S+", f'contest: "{name}"', text, count=1, flags=re.MULTILINE)
     folder.file.write_text(text, "utf-8")
     try:
         open_contest(path, by, clock, database=database)
