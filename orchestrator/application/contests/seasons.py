@@ -68,7 +68,7 @@ def create_contest(
 ) -> ContestFolder:
     """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
 
-    The contest's id is the folder's name, where that can be one, so that two contests of one template can be told apart.
+    The contest's id is the folder's name, where that can be one: two contests of one template need two ids.
 
     Raises:
         UsageError: there is no such template, or the folder is not empty; like `open_contest`. Nothing is left then.
