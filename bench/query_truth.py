@@ -13,6 +13,7 @@ the orchestrator is outside the interval of the direct run, or where the interva
 """
 
 import argparse
+import gc
 import importlib.util
 import json
 import shutil
@@ -30,7 +31,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "images" / "_base" / "python"))
 
-import sparring_player  # noqa: E402  writes print() to standard error from here on
+import sparring_player  # noqa: E402  writes print() to standard error from here on, and stops the collector
 from sparring_models import load_network, logits  # noqa: E402
 
 from orchestrator.application.rounds import play_rounds  # noqa: E402
@@ -48,6 +49,7 @@ SEED = 2026
 
 def main() -> int:
     """Plays, runs directly, compares and prints."""
+    gc.enable()
     asked = _arguments()
     rows = []
     with tempfile.TemporaryDirectory(prefix="sparring-query-truth-") as folder:

@@ -1,6 +1,7 @@
 """The package `sparring`: what other people's programs import."""
 
 import ast
+import gc
 import inspect
 import pathlib
 import shutil
@@ -62,6 +63,7 @@ def test_a_template_passes_the_gate(submission) -> None:
     """`perturb` without pictures asks about the contest's, and gives what the gate says of each."""
     with sparring.testing.open_player(submission("attack")) as player:
         made = player.perturb()
+        assert gc.isenabled()  # which the helper stops where it is a process's own
     assert len(made.pixels) == 50
     assert not made.forfeits.any()
     assert made.distances.max() == 51

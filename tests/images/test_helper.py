@@ -72,6 +72,15 @@ def test_prints_go_to_the_log_and_input_finds_nothing(written):
     assert "child" in log
 
 
+def test_the_collector_rests_until_it_serves(written):
+    """While a player imports nothing is collected; while it answers garbage is, and what was there before is left."""
+    body = "return [int(rested), int(gc.isenabled()), int(gc.get_freeze_count() > 10_000)]"
+    source = DEFENCE.format(scores=False, body=body).replace(
+        "class Mine", "import gc\nrested = not gc.isenabled()\nclass Mine"
+    )
+    assert written(source, Role.DEFENCE).classify(PIXELS) == [1, 1, 1]
+
+
 def test_player_leaves_when_stdin_ends(written):
     """A player whose orchestrator is gone exits by itself."""
     player = written(DEFENCE.format(scores=False, body="return [0]"), Role.DEFENCE)

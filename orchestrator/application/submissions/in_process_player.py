@@ -5,6 +5,7 @@ as long as a question is open, so that attacks can query. Time limits are judged
 can end it before.
 """
 
+import gc
 import importlib
 import os
 import queue
@@ -254,11 +255,13 @@ def _as_script(folder: Path) -> Iterator[ModuleType]:
 
 
 def _import_helper() -> ModuleType:
-    """Returns the helper, which moves the pipes of the process that imports it: here they are put back."""
-    kept, printed = [os.dup(number) for number in (0, 1)], sys.stdout
+    """Returns the helper, which takes the pipes of its process, and the garbage collector: here they are put back."""
+    kept, printed, collects = [os.dup(number) for number in (0, 1)], sys.stdout, gc.isenabled()
     try:
         helper = importlib.import_module(_HELPER)
     finally:
+        if collects:
+            gc.enable()
         sys.stdout = printed
         for number, copy in enumerate(kept):
             os.dup2(copy, number)
