@@ -6,16 +6,13 @@ meanwhile pages are shown.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from io import BytesIO
-from tempfile import TemporaryFile
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
-from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
@@ -24,24 +21,46 @@ from django.urls import set_script_prefix
 
 from orchestrator.errors import Problem
 from orchestrator.web.api import problems
-from orchestrator.web.arrival_time import note_last_byte
-from orchestrator.web.asgi import Receive, Scope, Send, answer_early, is_for_program
+from orchestrator.web.asgi import Receive, Scope, Send, is_for_program, lingering
+from orchestrator.web.body_limits import SAFE_METHODS, SMALL_BYTES, largest_body, takes_file
+from orchestrator.web.contest_site import web_settings
+from orchestrator.web.early_answers import Admitted, EarlyAnswers, too_large, too_slow
+from orchestrator.web.middleware import STRICT_TRANSPORT
 from orchestrator.web.pages import errors
+from orchestrator.web.request_bodies import (
+    READERS_A_PASS,
+    Body,
+    Spool,
+    TooLargeError,
+    TooManyError,
+    TooSlowError,
+    Turns,
+)
 
 READING_THREADS = 4
 """How many requests that change nothing are answered at the same moment."""
 WRITING_THREADS = 8
 """How many others are: parts of uploads, most of whose time is the disk's, and acts."""
-READERS_A_PASS = 2
-"""How many bodies of requests are read on in one pass of the event loop."""
+ADMITTING_THREADS = 2
+"""How many may ask at the same moment whether they may send a large body, whose last byte's time counts."""
 MOST_WAITING = 200
 """How many requests of each of the two may be under way or wait for a thread; more are put off."""
 RETRY_SECONDS = 5
 """After how many seconds who is put off may come again."""
 _UPLOADS = "/api/v1/uploads"
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PIECE_BYTES = 1024 * 1024
-"""How much of a body is kept in memory; and how much of a file is read at once to be sent."""
+"""How much of a file is read at once to be sent."""
+_HEADERS = {
+    "Cache-Control": "private, no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Connection": "close",  # the body of the request was not read
+}
+"""What Django's middleware would add to an answer, which here is given without a thread for it."""
 T = TypeVar("T")
 
 
@@ -67,33 +86,6 @@ class _Threads:
             self._in_hand -= 1
 
 
-class Turns:
-    """Lets so many readers of bodies go on in each pass of the event loop, in the order in which they came.
-
-    A reader that goes on has the loop read what its sender has sent meanwhile. Twenty fast senders at once would make
-    each pass long, and pages would wait for it. Nobody holds a turn: a slow sender keeps nobody waiting.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count, self._waiting = count, deque[asyncio.Future[None]]()
-
-    async def take(self) -> None:
-        """Returns when it is the caller's turn."""
-        loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._give)
-        self._waiting.append(turn)
-        await turn
-
-    def _give(self) -> None:
-        for turn in [self._waiting.popleft() for _ in range(min(self._count, len(self._waiting)))]:
-            if not turn.done():  # it is where whoever waited was cancelled
-                turn.set_result(None)
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._give)
-
-
 class Application(ASGIHandler):
     """Answers requests with Django's middleware and views.
 
@@ -104,25 +96,78 @@ class Application(ASGIHandler):
 
     def __init__(self) -> None:
         self.load_middleware()  # not as `async`: each change between the two is a change of threads
+        self._early = EarlyAnswers()
         self._reading = _Threads("reading", READING_THREADS)
         self._writing = _Threads("writing", WRITING_THREADS)
-        self._turns = Turns(READERS_A_PASS)
+        self._admitting = _Threads("admitting", ADMITTING_THREADS)
+        self._turns, self._spool = Turns(READERS_A_PASS), Spool()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; 503 where too many wait."""
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is spoken here, not {scope['type']}")
         threads = self._writing if _writes(scope) else self._reading
-        if threads.is_full:
-            await _put_off(scope, send)
-            return
-        with suppress(RequestAborted), closing(await _read_body(scope, receive, self._turns)) as body:
-            request, refused = self.create_request(scope, body)
-            response = refused if request is None else await threads.run(self._respond, scope, request)
+        with suppress(RequestAborted), ExitStack() as held:
+            try:
+                request = await self._whole_request(scope, receive, threads, held)
+            except TooManyError:
+                await _put_off(scope, receive, send)
+                return
+            if isinstance(request, HttpResponseBase):
+                request["Connection"] = "close"  # the body was not read
+                await self.send_response(request, lingering(receive, send))
+                return
+            response = await threads.run(self._respond, scope, request)
             if isinstance(response, StreamingHttpResponse):
                 await self._stream(response, receive, send, threads)
-            elif response is not None:
+            else:
                 await self.send_response(response, send)
+
+    async def _whole_request(
+        self, scope: Scope, receive: Receive, threads: _Threads, held: ExitStack
+    ) -> ASGIRequest | HttpResponseBase:
+        """Returns a request with its body, which `held` closes, or a refusal of it: 400, 401, 403, 404, 408, 413, 507.
+
+        A visitor who sends what only somebody with an account may is sent to sign in.
+
+        Raises:
+            RequestAborted: whoever sends it is gone.
+            TooManyError: too many send, or wait for one of the threads that will answer.
+        """
+        if threads.is_full:
+            raise TooManyError
+        head = self._make_request(scope, BytesIO())
+        if isinstance(head, HttpResponseBase):
+            return head
+        path, most = head.path_info, largest_body(scope["method"], head.path_info)
+        try:
+            body = Body(scope, receive, self._turns, most)
+            is_asked = body.told != 0 and (takes_file(scope["method"], path) or (body.told or 0) > SMALL_BYTES)
+            begun = await body.read(0 if is_asked else SMALL_BYTES + 1)
+            if not body.more and len(begun) <= SMALL_BYTES:
+                return self._make_request(scope, held.enter_context(BytesIO(begun)))
+            size = most if body.told is None else body.told
+            found = await self._admit(head, size)
+            if not isinstance(found, Admitted):
+                return found
+            held.enter_context(self._spool.place(found.person, size))
+            return self._make_request(scope, held.enter_context(await body.to_disk(begun)))
+        except TooLargeError:
+            refusal = too_large(path, most)
+        except TooSlowError:
+            refusal = too_slow(path)
+        return await self._admitting.run(self._early.refuse, head, refusal)
+
+    async def _admit(self, head: ASGIRequest, size: int) -> HttpResponseBase:
+        """Returns `Admitted`, or a refusal. Raises TooManyError where too many ask."""
+        if self._admitting.is_full:
+            raise TooManyError
+        return await self._admitting.run(self._early.admit, head, size + self._spool.promised)
+
+    def _make_request(self, scope: Scope, body: IO[bytes]) -> ASGIRequest | HttpResponseBase:
+        """Returns a request as Django has it, or a refusal where its head cannot be read."""
+        request, refused = self.create_request(scope, body)
+        return request if request is not None else cast("HttpResponseBase", refused)
 
     def _respond(self, scope: Scope, request: ASGIRequest) -> HttpResponseBase:
         """Returns the answer to a request; in a thread, whose connection to the database it gives back."""
@@ -154,51 +199,20 @@ async def _pieces(pieces: Iterator[bytes], threads: _Threads, gone: "asyncio.Fut
 
 def _writes(scope: Scope) -> bool:
     """Returns whether a request may change something, or read a whole upload."""
-    return scope["method"] not in _SAFE_METHODS or scope["path"].startswith(_UPLOADS)
+    return scope["method"] not in SAFE_METHODS or scope["path"].startswith(_UPLOADS)
 
 
-async def _put_off(scope: Scope, send: Send) -> None:
+async def _put_off(scope: Scope, receive: Receive, send: Send) -> None:
+    """Says when to come again, before anything else is asked or read."""
     what, remedy = "too many requests wait for an answer", f"send the same again in {RETRY_SECONDS} s"
-    if is_for_program(scope):
+    if is_for_program(scope["path"]):
         response: HttpResponse = problems.refuse(503, "busy", [Problem("service", what, remedy)])
     else:
         response = errors.busy(RETRY_SECONDS)
-    response["Retry-After"] = str(RETRY_SECONDS)
-    await answer_early(send, response)
-
-
-async def _read_body(scope: Scope, receive: Receive, turns: Turns) -> IO[bytes]:
-    """Returns the body of a request as a file: in memory where it is small, else on the disk, written by a thread.
-
-    Raises RequestAborted where whoever sends it is gone.
-    """
-    held, more = await _read_piece(scope, receive, turns)
-    if not more:
-        return BytesIO(held)
-    file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  who asked closes it
-    try:
-        await asyncio.to_thread(file.write, held)
-        while more:
-            held, more = await _read_piece(scope, receive, turns)
-            await asyncio.to_thread(file.write, held)
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-async def _read_piece(scope: Scope, receive: Receive, turns: Turns) -> tuple[bytearray, bool]:
-    """Returns the next megabyte of a body, and whether more follows. Raises RequestAborted."""
-    held, more = bytearray(), True
-    while more and len(held) < _PIECE_BYTES:
-        if held:
-            await turns.take()
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestAborted
-        held += message.get("body", b"")
-        more = message.get("more_body", False)
-    if not more:
-        note_last_byte(scope)
-    return held, more
+    named = {**response.headers, "Retry-After": str(RETRY_SECONDS), **_HEADERS}
+    if web_settings().is_secure:
+        named["Strict-Transport-Security"] = STRICT_TRANSPORT
+    headers = [(name.encode(), value.encode()) for name, value in named.items()]
+    send = lingering(receive, send)
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})

@@ -1,32 +1,41 @@
-"""The interface to the server, ASGI: its types, and answers that are given before Django is asked."""
+"""The interface to the server, ASGI: its types, and answers to requests whose body was not read."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
-
-from django.http import HttpResponse
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+LINGER_SECONDS = 2.0
+"""For how long what comes after an early answer is read and thrown away."""
 _API = "/api/"
-_HEADERS = {
-    "Cache-Control": "private, no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Connection": "close",  # the body of the request was not read
-}
-"""What Django's middleware would add."""
 
 
-def is_for_program(scope: Scope) -> bool:
+def is_for_program(path: str) -> bool:
     """Returns whether a request is one to the API, and so is answered in JSON."""
-    path: str = scope["path"]
     return path.startswith(_API)
 
 
-async def answer_early(send: Send, response: HttpResponse) -> None:
-    """Sends an answer whose request no middleware and no view has seen, and ends the connection."""
-    headers = [(name.encode(), value.encode()) for name, value in {**response.headers, **_HEADERS}.items()]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content})
+def lingering(receive: Receive, send: Send) -> Send:
+    """Returns a `send` for an answer that is given before the body was read: its end waits for the body, not for long.
+
+    A connection that is closed while bytes of it wait to be read is reset, and whoever sends them may never see the
+    answer.
+    """
+
+    async def send_and_wait(message: Any) -> None:
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if not is_last:
+            await send(message)
+            return
+        await send({**message, "more_body": True})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while (await receive()).get("more_body", False):
+                    pass
+        await send({"type": "http.response.body", "body": b""})
+
+    return send_and_wait

@@ -1,70 +1,35 @@
-"""How large a request's body may be, decided before Django keeps it on the disk."""
+"""How large a request's body may be, as its address alone tells."""
 
 import re
-from typing import Any
 
-from django.http import HttpResponse
-
-from orchestrator.errors import Problem
-from orchestrator.web.api import problems
-from orchestrator.web.asgi import Application, Receive, Scope, Send, answer_early, is_for_program
-from orchestrator.web.pages import errors
+from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
 from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.uploads import PART_BYTES
 
+SMALL_BYTES = 64 * 1024
+"""What anybody may send, and what is kept in memory until it is known who sends it."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PARTS = "/api/v1/uploads/"
-_FILES = re.compile(r"/my/[^/]+/(submit|pictures)/")
+_DEVICE = "/api/v1/device"
+"""The one address below /api that takes something from whoever has no token."""
+_FILE = re.compile(r"/my/[^/]+/submit/")
+_PICTURE = re.compile(r"/my/[^/]+/pictures/")
 """Where a form takes a file."""
 _WORDS_BYTES = 1024 * 1024
-"""What the fields of a form, or a JSON document, may take."""
+"""What the fields of a form, or a JSON document, may take; a picture by the API is no larger."""
 
 
-class _TooLargeError(Exception):
-    """More came than may."""
+def takes_file(method: str, path: str) -> bool:
+    """Returns whether a form takes a file there, which Django writes to the disk however small it is."""
+    return method == "POST" and bool(_FILE.fullmatch(path) or _PICTURE.fullmatch(path))
 
 
-def largest_body(path: str) -> int:
-    """Returns how many bytes the body of a request to a path may have."""
+def largest_body(method: str, path: str) -> int:
+    """Returns how many bytes the body of a request may have, whoever sends it."""
+    if method in SAFE_METHODS or path.startswith(_DEVICE):
+        return SMALL_BYTES
     if path.startswith(_PARTS):
         return PART_BYTES
-    return FORM_BYTES + _WORDS_BYTES if _FILES.fullmatch(path) else _WORDS_BYTES
-
-
-async def _refuse(scope: Scope, send: Send) -> None:
-    most = largest_body(scope["path"])
-    if is_for_program(scope):
-        problem = Problem("Content-Length", "the body is too large", f"send at most {most} bytes in a request here")
-        response: HttpResponse = problems.refuse(413, "too-large", [problem])
-    else:
-        response = errors.body_too_large(most, is_file=bool(_FILES.fullmatch(scope["path"])))
-    await answer_early(send, response)
-
-
-def limit_bodies(application: Application) -> Application:
-    """Returns an application that answers 413 to what is too large, whether its length was told or not."""
-
-    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await application(scope, receive, send)
-            return
-        left = largest_body(scope["path"])
-        told = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-
-        async def receive_counted() -> Any:
-            nonlocal left
-            message = await receive()
-            if message["type"] == "http.request":
-                left -= len(message["body"])
-                if left < 0:
-                    raise _TooLargeError
-            return message
-
-        if not told.isdigit() or int(told) > left:
-            await _refuse(scope, send)
-            return
-        try:
-            await application(scope, receive_counted, send)
-        except _TooLargeError:  # nothing was answered yet: Django reads the whole body before
-            await _refuse(scope, send)
-
-    return limited
+    if not takes_file(method, path):
+        return _WORDS_BYTES
+    return _WORDS_BYTES + (FORM_BYTES if _FILE.fullmatch(path) else MAX_PICTURE_BYTES)

@@ -3,8 +3,9 @@
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
-from django.core.files.uploadhandler import StopUpload, TemporaryFileUploadHandler
+from django.core.files.uploadhandler import SkipFile, StopUpload, TemporaryFileUploadHandler
 
+from orchestrator.web.body_limits import takes_file
 from orchestrator.web.pages.errors import LARGER_FILE
 from orchestrator.web.settings import FORM_BYTES
 
@@ -13,7 +14,7 @@ _FORM_OVERHEAD = 64 * 1024
 
 
 class BoundedUploadHandler(TemporaryFileUploadHandler):
-    """Writes files to disk as they come, at most `FORM_BYTES` a request."""
+    """Writes files to disk as they come where a form takes one, at most `FORM_BYTES` a request."""
 
     def handle_raw_input(self, input_data: Any, META: Any, content_length: int, *rest: Any) -> None:  # noqa: N803
         """Refuses a request that says that it is too large."""
@@ -21,6 +22,12 @@ class BoundedUploadHandler(TemporaryFileUploadHandler):
         if content_length > FORM_BYTES + _FORM_OVERHEAD:
             raise RequestDataTooBig(LARGER_FILE)
         self._received = 0
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        """Begins a file on the disk; where no form takes one, it is read over."""
+        if self.request is None or not takes_file(str(self.request.method), self.request.path_info):
+            raise SkipFile
+        super().new_file(*args, **kwargs)
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes | None:
         """Keeps a part of a file; ends the request where it is larger than it said."""

@@ -11,8 +11,9 @@ from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import errors
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
-_YEAR = 31_536_000
-_REFUSED = frozenset({400, 401, 403, 413, 429})
+STRICT_TRANSPORT = "max-age=31536000"
+"""For a year browsers use nothing but TLS."""
+_REFUSED = frozenset({400, 401, 403, 408, 413, 429})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = structlog.get_logger()
 
@@ -47,7 +48,7 @@ def protect_answers(get_response: GetResponse) -> GetResponse:
             response["Cache-Control"] = "private, no-store"
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if web_settings().is_secure:
-            response.setdefault("Strict-Transport-Security", f"max-age={_YEAR}")
+            response.setdefault("Strict-Transport-Security", STRICT_TRANSPORT)
         if security_log.ended_session(request):
             response["Clear-Site-Data"] = '"cache"'
         return response

@@ -122,28 +122,43 @@ def may(actor: Actor, right: Right, team: str = "") -> bool:
             return _ROLES[right] in actor.roles
 
 
-def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
-    """Returns a view of Django's that opens `view` to those who have a right.
+def visit_of(request: HttpRequest, right: Right, slug: str | None) -> Visit | HttpResponseBase:
+    """Returns the visit of somebody who has a right, and for a visitor without an account the way to sign in.
 
-    A visitor who is not signed in is asked to sign in; a page of a team that is not one's own is not there (404); a
-    page of a role that one does not have is refused (403).
+    A page of a team that is not one's own is not there; a page of a role that one does not have is refused.
+
+    Args:
+        request: the request.
+        right: what its address asks for.
+        slug: what the address has for a team, None where it names none.
+
+    Raises:
+        Http404: there is no such team, or it is another one's.
+        PermissionDenied: it is for another role.
     """
+    site = current_site()
+    season = site.season()
+    actor, slugs = actor_of(request, season), team_slugs(season)
+    team = next((name for name, own in slugs.items() if own == slug), "")
+    if not may(actor, right, team):
+        if actor.account is None:  # before anything is said of the team: nobody learns here which there are
+            return redirect_to_login(request.get_full_path())
+        raise Http404 if right is Right.TEAM else PermissionDenied
+    if slug is not None and not team:
+        raise Http404
+    return Visit(request, site, season, actor, team, slugs)
+
+
+def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
+    """Returns a view of Django's that opens `view` to those who have a right, and answers others as `visit_of` says."""
 
     @functools.wraps(view)
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
-        site = current_site()
-        season = site.season()
-        actor = actor_of(request, season)
-        slug, slugs = kwargs.pop("team", None), team_slugs(season)
-        team = next((name for name, own in slugs.items() if own == slug), "")
-        if not may(actor, right, team):
-            if actor.account is None:  # before anything is said of the team: nobody learns here which there are
-                return redirect_to_login(request.get_full_path())
-            raise Http404 if right is Right.TEAM else PermissionDenied
-        if slug is not None and not team:
-            raise Http404
-        visit = request.visit = Visit(request, site, season, actor, team, slugs)  # type: ignore[attr-defined]  # for templates
+        visit = visit_of(request, right, kwargs.pop("team", None))
+        if not isinstance(visit, Visit):
+            return visit
+        request.visit = visit  # type: ignore[attr-defined]  # for templates
         return view(visit, **kwargs)
 
-    guarded.right = right  # type: ignore[attr-defined]  # what the table of rights in the tests reads
+    guarded.right = right  # type: ignore[attr-defined]  # what early answers and the table of rights in the tests read
     return guarded

@@ -18,7 +18,6 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.errors import UsageError
 from orchestrator.web import invitations
 from orchestrator.web.application import Application
-from orchestrator.web.body_limits import limit_bodies
 from orchestrator.web.contest_site import current_site, web_settings
 from orchestrator.web.page_cache import PageCache
 
@@ -48,7 +47,7 @@ def first_link() -> str | None:
 def serve(host: str, port: int) -> None:
     """Answers requests until the process is told to end. Raises UsageError where the port is taken."""
     config = uvicorn.Config(
-        PageCache(limit_bodies(Application())),
+        PageCache(Application()),
         host=host,
         port=port,
         lifespan="off",

@@ -69,7 +69,7 @@ def running_application():
     try:
         yield application
     finally:
-        for threads in (application._reading, application._writing):
+        for threads in (application._reading, application._writing, application._admitting):
             _end(threads._executor)
 
 

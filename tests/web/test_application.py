@@ -10,6 +10,7 @@ import zipfile
 import pytest
 
 from tests.web import asgi
+from tests.web.conftest import client_of
 
 
 @pytest.fixture
@@ -52,9 +53,9 @@ def test_a_large_body_comes_whole(application, team, contest):
 
 
 def test_a_body_that_breaks_off_changes_nothing(application, team):
-    """Who sends it is gone, so nothing is answered."""
-    sent = []
-    messages = [{"type": "http.request", "body": bytes(2_000_000), "more_body": True}, {"type": "http.disconnect"}]
+    """Who sends it is gone, so nothing is answered, and its place on the disk is free again."""
+    sent, cookie = [], client_of(team.account).cookies["session"].value
+    messages = [{"type": "http.request", "body": bytes(900_000), "more_body": True}, {"type": "http.disconnect"}]
 
     async def receive():
         return messages.pop(0)
@@ -62,13 +63,13 @@ def test_a_body_that_breaks_off_changes_nothing(application, team):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(application(asgi.scope_of("/my/", "POST"), receive, send))
-    assert sent == []
+    asyncio.run(application(asgi.scope_of("/my/", "POST", cookie=f"session={cookie}"), receive, send))
+    assert (sent, messages, application._spool.promised) == ([], [], 0)
 
 
 def test_twenty_senders_leave_each_pass_of_the_loop_short(contest):
     """Two bodies are read on in a pass, in turn; whoever stops waiting holds nobody up."""
-    from orchestrator.web.application import Turns
+    from orchestrator.web.request_bodies import Turns
 
     turns, order = Turns(2), []
 

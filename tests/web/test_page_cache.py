@@ -203,12 +203,8 @@ def test_a_request_with_two_hosts_gets_no_page_from_memory(cache):
         assert asgi.ask(cache, "/boards/", hosts=hosts).status == 400
 
 
-def test_a_request_that_is_refused_takes_no_page_away(cache, asked, seconds):
+def test_a_request_that_is_refused_takes_no_page_away(cache, seconds):
     """What Django says to a request with a body of its own says nothing about the page of the others."""
-    from orchestrator.web.body_limits import limit_bodies
-    from orchestrator.web.page_cache import PageCache
-
-    cache = PageCache(limit_bodies(asked), seconds)
     asgi.ask(cache, "/boards/")
     seconds.now += 2
     assert asgi.ask(cache, "/boards/", Content_Length="2000000").status == 413

@@ -114,6 +114,22 @@ def test_tls_is_remembered_by_browsers(contest):
             assert Client(HTTP_HOST=host).get(path)["Strict-Transport-Security"] == "max-age=31536000"
 
 
+@pytest.mark.parametrize("most_waiting", [0, 200], ids=["put off", "too large"])
+def test_early_answers_are_protected_as_others_are(contest, monkeypatch, most_waiting):
+    """Those, too, that are given before Django is asked."""
+    from orchestrator.web import application as module
+    from orchestrator.web.contest_site import web_settings
+
+    monkeypatch.setattr(module, "MOST_WAITING", most_waiting)
+    secure = web_settings().model_copy(update={"address": "https://127.0.0.1"})
+    with override_settings(SPARRING=secure), asgi.running_application() as application:
+        answer = asgi.ask(application, "/account/login/", "POST", Content_Length=str(10**6))
+    assert answer.status == (503 if not most_waiting else 413)
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    for name in ("x-frame-options", "referrer-policy", "cross-origin-opener-policy", "cross-origin-resource-policy"):
+        assert name in answer.headers
+
+
 @pytest.mark.parametrize(
     ("address", "said", "believed"),
     [
@@ -236,14 +252,24 @@ def test_no_other_site_may_read_an_answer(contest, path):
 
 
 @pytest.mark.parametrize(
-    ("path", "mebibytes"),
-    [("/account/login/", 1), ("/", 1), ("/my/rooks/", 1), ("/my/rooks/submit/", 65), ("/api/v1/uploads/ab", 16)],
+    ("method", "path", "mebibytes"),
+    [
+        ("POST", "/", 1),
+        ("POST", "/my/rooks/", 1),
+        ("POST", "/my/rooks/submit/", 65),
+        ("POST", "/my/rooks/pictures/", 2),
+        ("POST", "/api/v1/pictures", 1),
+        ("PATCH", "/api/v1/uploads/ab", 16),
+        ("POST", "/api/v1/device", 1 / 16),
+        ("GET", "/my/rooks/submit/", 1 / 16),
+        ("GET", "/api/v1/uploads/ab", 1 / 16),
+    ],
 )
-def test_large_bodies_come_only_where_files_are_handed_in(service, path, mebibytes):
-    """Who has no account fills no disk: other addresses take the words of a form."""
+def test_large_bodies_come_only_where_files_are_handed_in(service, method, path, mebibytes):
+    """Other addresses take the words of a form, and what only reads takes next to nothing, whoever sends it."""
     from orchestrator.web.body_limits import largest_body
 
-    assert largest_body(path) == mebibytes * 1024**2
+    assert largest_body(method, path) == mebibytes * 1024**2
 
 
 @pytest.mark.parametrize(
@@ -256,10 +282,8 @@ def test_large_bodies_come_only_where_files_are_handed_in(service, path, mebibyt
 )
 def test_who_sends_too_much_is_told_how_much_may_come(contest, path, words):
     """People on a page, programs in JSON, with the headers of every other answer."""
-    from orchestrator.web.body_limits import limit_bodies
-
     with asgi.running_application() as application:
-        answer = asgi.ask(limit_bodies(application), path, "POST", Content_Length=str(10**9))
+        answer = asgi.ask(application, path, "POST", Content_Length=str(10**9))
     assert answer.status == 413
     assert [word for word in words if word not in answer.body.decode()] == []
     assert (answer.headers["cache-control"], answer.headers["connection"]) == ("private, no-store", "close")

@@ -89,7 +89,7 @@ def find(request: HttpRequest, upload: str) -> HttpResponse:
     """How much of an upload is here, and which arrival it became."""
     caller = caller_of(request)
     _require_version(request)
-    found = _own_upload(caller, upload)
+    found = own_upload(caller, upload)
     uploads.prepare(found)
     return _answer(200, {**_state(found), "Upload-Length": str(found.size), "Cache-Control": "no-store"})
 
@@ -102,7 +102,7 @@ def write_part(request: HttpRequest, upload: str) -> HttpResponse:
     if request.headers.get("Content-Type") != "application/offset+octet-stream":
         problem = Problem("Content-Type", "is not application/offset+octet-stream", "send a part as tus 1.0 has it")
         raise ApiProblem(415, "content-type", problem)
-    found = _own_upload(caller, upload)
+    found = own_upload(caller, upload)
     caller.spend(RequestKind.UPLOAD_PART)
     offset, size = _number(request, "Upload-Offset"), _number(request, "Content-Length")
     part = Part(offset, size, request, last_byte_time(request, caller.site.clock))
@@ -114,11 +114,12 @@ def cancel(request: HttpRequest, upload: str) -> HttpResponse:
     """Takes an upload away. What became an arrival stays: withdraw the submission that it becomes."""
     caller = caller_of(request)
     _require_version(request)
-    uploads.remove(_own_upload(caller, upload))
+    uploads.remove(own_upload(caller, upload))
     return _answer(204, {})
 
 
-def _own_upload(caller: Caller, public_id: str) -> Upload:
+def own_upload(caller: Caller, public_id: str) -> Upload:
+    """Returns an upload of one of the caller's teams. Raises ApiProblem (404) for every other."""
     found = uploads.find(public_id, caller.site.clock())
     if found is None or found.team not in caller.actor.teams:
         raise unknown("upload")

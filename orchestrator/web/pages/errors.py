@@ -74,6 +74,17 @@ def body_too_large(most: int, *, is_file: bool) -> HttpResponse:
     return _bare_page(413, "This form is too large", f"At most {most} bytes are taken here. Send less at once.")
 
 
+def too_slow() -> HttpResponse:
+    """408, for a body that comes too slowly."""
+    return _bare_page(408, "This came too slowly", "Nothing was done. Send the same again.")
+
+
+def no_space() -> HttpResponse:
+    """507, for a file that would fill the disk."""
+    text = "The disk has no space for it at the moment. Come back later, and tell the organizers."
+    return _bare_page(507, "This file is not taken now", text)
+
+
 def busy(seconds: int) -> HttpResponse:
     """503, where too many requests wait."""
     text = f"Too many people ask at the same moment, and nothing was done. Send the same again in {seconds} s."
