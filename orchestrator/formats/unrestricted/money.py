@@ -270,32 +270,6 @@ class Transfer:
         return (self.source, -self.amount), (self.target, self.amount)
 
 
-def transfer_differences(recorded: Sequence[Transfer], due: Sequence[Transfer], currency: str) -> list[str]:
-    """Returns how recorded transfers differ from those that are due, a sentence each; none where they are the same.
-
-    Those who verify a ledger compute `due` again: the sentences say who got too much, too little, or what they should
-    not have got.
-    """
-    found = []
-    expected = {transfer.id: transfer for transfer in due}
-    for transfer in recorded:
-        wanted = expected.pop(transfer.id, None)
-        amount = format_units(transfer.amount, currency)
-        if wanted is None:
-            found.append(f"{transfer.id}: {amount} from {transfer.source} to {transfer.target} are not due")
-        elif wanted.amount != transfer.amount:
-            found.append(f"{transfer.id}: is {amount}, and {format_units(wanted.amount, currency)} are due")
-        elif wanted != transfer:
-            found.append(f"{transfer.id}: differs from what is due in more than its amount")
-    found += [
-        f"{transfer.id}: {format_units(transfer.amount, currency)} are due and not there"
-        for transfer in expected.values()
-    ]
-    if not found and list(recorded) != list(due):
-        found.append("the transfers that are due are there in another order")
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Books:
     """The accounts of a contest after the transfers so far. Nothing is changed: `post` returns new books."""

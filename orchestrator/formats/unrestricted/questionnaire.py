@@ -5,7 +5,6 @@ asked for instead of the object's pixels. The third and fourth question are aske
 definitely is not one class, and guesses or knows that there is the other one.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,13 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.domain.field_errors import FieldError, field_errors
 from orchestrator.domain.human_grading import Choice, Question
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected
+from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted.bounding_boxes import Box, PictureSize
 
-MAX_ANSWER_TEXT: Final = 10_000
-"""The longest JSON text of one rater's answers about one picture, in characters."""
 _MAX_PROBLEMS: Final = 20
-_SUBJECT: Final = "answers"
 
 
 class Certainty(StrEnum):
@@ -209,41 +205,6 @@ class Questionnaire:
                 for field in Statements.model_fields
             ]
         return missing
-
-
-def read_answers(document: object, questionnaire: Questionnaire, size: PictureSize) -> Answers:
-    """Returns the answers in a document, which is JSON that was parsed.
-
-    Raises:
-        Rejected: with everything that is wrong with them or missing.
-    """
-    if found := questionnaire.problems(document, size):
-        raise Rejected(_SUBJECT, found)
-    return Answers.model_validate(document)
-
-
-def parse_answers(text: str, questionnaire: Questionnaire, size: PictureSize) -> Answers:
-    """Returns the answers in a JSON text.
-
-    Raises:
-        Rejected: it is not JSON, or with everything that is wrong with the answers or missing from them.
-    """
-    if len(text) > MAX_ANSWER_TEXT:
-        what = f"{len(text)} characters, at most {MAX_ANSWER_TEXT}"
-        raise Rejected(_SUBJECT, [Problem("text", what, "send the answers about one picture")])
-    try:
-        document = json.loads(text, object_pairs_hook=_with_unique_keys)
-    except (ValueError, RecursionError) as error:
-        what = f"not JSON: {printable(str(error), 100)}"
-        raise Rejected(_SUBJECT, [Problem("text", what, "send one JSON object, each key once")]) from None
-    return read_answers(document, questionnaire, size)
-
-
-def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _problem(error: FieldError) -> Problem:

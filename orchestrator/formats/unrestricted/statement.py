@@ -8,21 +8,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from orchestrator.formats.unrestricted.money import OUTSIDE, Transfer, format_units
+from orchestrator.formats.unrestricted.money import OUTSIDE, Transfer
 from orchestrator.formats.unrestricted.weeks import first_instant, local_day
-from orchestrator.reports.tables import Table
 
-_TRANSFER_COLUMNS = {
-    "at": str,
-    "id": str,
-    "kind": str,
-    "from": str,
-    "to": str,
-    "amount": str,
-    "units": int,
-    "note": str,
-}
-_ACCOUNT_COLUMNS = {"account": str, "before": int, "received": int, "given": int, "after": int, "currency": str}
 _DECEMBER = 12
 
 
@@ -50,30 +38,6 @@ class Statement:
     until: datetime
     transfers: tuple[tuple[datetime, Transfer], ...]
     accounts: tuple[AccountMovement, ...]
-
-    def transfer_table(self) -> Table:
-        """Returns a row for each transfer; `amount` is for people, `units` the same in smallest units."""
-        rows = tuple(
-            (
-                at.isoformat(),
-                transfer.id,
-                str(transfer.kind),
-                transfer.source,
-                transfer.target,
-                format_units(transfer.amount, self.currency),
-                transfer.amount,
-                transfer.note,
-            )
-            for at, transfer in self.transfers
-        )
-        return Table("transfers", tuple(_TRANSFER_COLUMNS), tuple(_TRANSFER_COLUMNS.values()), rows)
-
-    def account_table(self) -> Table:
-        """Returns a row for each account, in smallest units. The columns `before` and `after` each sum to 0."""
-        rows = tuple(
-            (each.account, each.before, each.received, each.given, each.after, self.currency) for each in self.accounts
-        )
-        return Table("accounts", tuple(_ACCOUNT_COLUMNS), tuple(_ACCOUNT_COLUMNS.values()), rows)
 
 
 def statement(

@@ -16,7 +16,7 @@ from orchestrator.formats.unrestricted.fold import fold
 from orchestrator.formats.unrestricted.money import OUTSIDE
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import ANSWERING, PictureStatus
-from orchestrator.formats.unrestricted.visibility import board_appeals, visible_pictures
+from orchestrator.formats.unrestricted.visibility import is_recused, visible_pictures
 
 from .simulated_contest import BICYCLE, BIRD, RULES, SimulatedContest, answers, handle
 
@@ -173,8 +173,10 @@ class RandomContest(SimulatedContest):
         hidden = {each.id: each.team for each in self.state.pictures.values() if each.status == "received"}
         for team in ("", *TEAMS):
             assert all(hidden.get(each.id, team) == team for each in visible_pictures(self.state, team))
-        for each in board_appeals(self.state, "b4", self.now):
-            assert "owls" not in self.state.teams_of(f"appeal:{each.id}") or self.state.board.conflicts["b4", "owls"]
+        for name in self.state.open_appeals:
+            teams = self.state.teams_of(f"appeal:{name}")
+            if not is_recused(self.state, "b4", teams, self.now):
+                assert "owls" not in teams or self.state.board.conflicts["b4", "owls"]
         assert self.tick() == []
         self.holds_of_what_waits()
 

@@ -1,6 +1,5 @@
 """Who gets what in the unrestricted contest (U9, U10, U11, U12)."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -20,8 +19,6 @@ from orchestrator.formats.unrestricted.money import (
     TransferKind,
     reserved,
     stake,
-    team_account,
-    transfer_differences,
 )
 from orchestrator.formats.unrestricted.prizes import (
     Break,
@@ -311,36 +308,13 @@ def test_what_is_withheld_after_the_end_goes_back(staked) -> None:
     assert (books.balance(ATTACKERS), books.balance("team:t1")) == (0, 0)
 
 
-FORGERIES = [
-    (lambda due: [replace(due[0], amount=3333), *due[1:]], ["break_prize:d1:t3: is 33.33 EUR, and 33.34 EUR are due"]),
-    (
-        lambda due: [*due, _award_to("t4")],
-        ["break_prize:d1:t4: 0.01 EUR from reserved:d1 to team:t4 are not due"],
-    ),
-    (lambda due: due[:2], ["break_prize:d1:t2: 33.33 EUR are due and not there"]),
-    (
-        lambda due: [*due[:2], replace(due[2], target=ATTACKERS)],
-        ["break_prize:d1:t2: differs from what is due in more than its amount"],
-    ),
-    (lambda due: due[::-1], ["the transfers that are due are there in another order"]),
-    (list, []),
-]
-
-
-def _award_to(team: str) -> Transfer:
-    return Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account(team), 1, "d1", team)
-
-
-@pytest.mark.parametrize(
-    ("forge", "says"), FORGERIES, ids=["odd cent", "organizer", "left out", "target", "order", "same"]
-)
-def test_a_forged_award_is_found(staked, forge, says) -> None:
-    """Who computes awards again finds a split that is off by a cent, an organizer's prize and one that was left out."""
+def test_the_odd_cent_is_for_the_earliest_and_an_organizer_gets_none(staked) -> None:
+    """The three teams that may share 100.00 EUR get 33.34 and twice 33.33; the one with an organizer gets nothing."""
     entrants = _entrants(barred=("x",), t4="x")
     breaks = [_break("t1", 1.1), _break("t2", 1.2), _break("t3", 1), _break("t4", 0.5)]
     due = settle_stake(staked, _defence("d1", "owner", *breaks), entrants, START + 9 * DAY)
     assert isinstance(due, tuple)
-    assert transfer_differences(forge(due), due, "EUR") == says
+    assert [(transfer.team, transfer.amount) for transfer in due] == [("t3", 3334), ("t1", 3333), ("t2", 3333)]
 
 
 TEAMS = ("owner", "t1", "t2", "t3", "t4")
