@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
-from orchestrator.application.contests.unrestricted_contest import open_unrestricted
+from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
@@ -18,9 +18,10 @@ from orchestrator.cli import console, output_paths, remote, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_side, safe_text
 from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.contest_format import Format
+from orchestrator.domain.contest_format import Format, Leaderboard
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
+from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.intake import manifest
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
@@ -284,27 +285,36 @@ def board(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site."""
+    """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site.
+
+    Of an unrestricted contest they are how it stands; --round shows the answers of a week.
+    """
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
-    if as_of is not None:
-        if folder is None or phase is not None or task is not None:
-            raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
-        with open_unrestricted(folder) as contest:
-            found = contest.boards_of_day(as_of.date(), seasons.now())
-        results_output.print_standing(found, as_json=as_json)
-        return
+    if as_of is not None and (folder is None or phase is not None or task is not None):
+        raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)
         return
     with seasons.administer(folder) as admin:
-        results = seasons.latest_results(admin, phase, task)
-        number, head = admin.entry_count, admin.head
-        if not results:
+        head_line = f"head     {admin.head}, entry {admin.entry_count} of the contest's ledger: publish it, or keep it"
+        stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
+        shows_standing = stands or as_of is not None
+        results = [] if shows_standing else seasons.latest_results(admin, phase, task)
+        if not (shows_standing or results):
             raise report_writer.nothing_played(admin)
-    results_output.print_season(results, as_json=as_json)
-    if not as_json:
-        out.print(f"head     {head}, entry {number} of the contest's ledger: publish it, or keep it", soft_wrap=True)
+    if shows_standing:
+        results_output.print_standing(_standing(folder, as_of), as_json=as_json)
+    else:
+        results_output.print_season(results, as_json=as_json)
+    if not (as_json or as_of):
+        out.print(head_line, soft_wrap=True)
+
+
+def _standing(folder: Path, day: datetime | None) -> tuple[Leaderboard, ...]:
+    """Returns the boards of an unrestricted contest now, or when a day was over."""
+    with open_unrestricted(folder) as contest:
+        return contest.read(boards) if day is None else contest.boards_of_day(day.date(), seasons.now())
 
 
 @console.command

@@ -196,6 +196,16 @@ def test_board_as_of_by_command(folder, monkeypatch) -> None:
         assert CliRunner().invoke(app, ["board", str(folder.path), *wrong]).exit_code == 2
 
 
+def test_board_shows_how_the_contest_stands(folder) -> None:
+    """`sparring board DIR` prints the boards of the contest, not the answers of its latest week, and the head."""
+    folder.file.write_text(json.dumps(FILE))
+    done = CliRunner().invoke(app, ["board", str(folder.path), "--json"])
+    assert [each["title"] for each in json.loads(done.stdout)] == ["Defences", "Attackers"]
+    told = CliRunner().invoke(app, ["board", str(folder.path)]).stdout
+    assert "published" in told
+    assert "head     sha256:" in told
+
+
 def test_tick_needs_a_contest_with_weeks(tmp_path) -> None:
     """A contest of another format is a usage error, and so is a folder without a contest."""
     seasons.create_contest(tmp_path / "cup", "tournament", "desk")

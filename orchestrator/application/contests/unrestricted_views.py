@@ -228,7 +228,8 @@ def _answer_view(state: State, defence: Defence, picture: Picture) -> AnswerView
 
 def board_table(board: Leaderboard) -> BoardTable:
     """Returns a board as its table shows it."""
-    columns = [f"{each.title} ({each.unit})" if each.unit else each.title for each in board.columns]
+    counted = {"", "pictures"}  # what a title says without its unit
+    columns = [each.title if each.unit in counted else f"{each.title} ({each.unit})" for each in board.columns]
     heads = ("Rank", board.title, f"{board.measure}", *columns, "Remarks")
     return BoardTable(board.title, heads, tuple(_row(board, each) for each in board.rows))
 
