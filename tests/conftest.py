@@ -21,7 +21,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.intake.build_record import BuildRecord
 from orchestrator.ledger.contest_folder import ContestFolder
 
-from . import postgresql
+from . import postgresql, readme
 
 # A loaded machine is no failure: what a property test may take is the test's own limit.
 settings.register_profile("patient", deadline=None)
@@ -43,7 +43,6 @@ _LONGEST = (
     "e2e/test_replay.py",
     "e2e/test_season",
     "e2e/test_kills.py",
-    "e2e/test_demo.py",
     "house/test_participants.py",
 )
 """Files and folders whose tests take a worker minutes: workers begin with them, so that none is last and alone."""
@@ -166,6 +165,14 @@ def shared_data(require: Require) -> Path:
     if not folder.is_dir():
         require("data", f"there is no {folder}; set SPARRING_SHARED_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def readme_lines(tmp_path_factory) -> readme.Ran:
+    """The README's lines that need no engine, run once: they play the demo, which other tests look at."""
+    clone = tmp_path_factory.mktemp("readme") / "sparring"
+    readme.make_clone(clone)
+    return readme.run(clone, [block for block in readme.blocks() if block.kind == "sh" and not block.mark])
 
 
 @pytest.fixture(scope="session")

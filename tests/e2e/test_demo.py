@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -20,19 +18,11 @@ CONTEST = resources.resource_path("examples", "demo", "contest.yaml")
 SCHEMA = Path(__file__).resolve().parents[2] / "schemas" / "results.schema.json"
 
 
-def demo(out: Path, *options: str) -> dict:
-    """Plays the demo in a process of its own and returns its results."""
-    command = [sys.executable, "-m", "orchestrator", "demo", "--out", str(out), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads((out / "results.json").read_text())
-
-
 @pytest.fixture(scope="module")
-def played(tmp_path_factory) -> tuple[dict, Path]:
-    """The demo on the process backend: its results and its folder."""
-    out = tmp_path_factory.mktemp("demo") / "out"
-    return demo(out), out
+def played(readme_lines) -> tuple[dict, Path]:
+    """The demo on the process backend, as the README's `make demo` played it: its results and its folder."""
+    out = readme_lines.clone / "demo"
+    return json.loads((out / "results.json").read_text()), out
 
 
 def cells(results: dict, attack: str | None) -> dict[str, dict]:

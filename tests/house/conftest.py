@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import readme
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS_DOCKER = "needs docker"
 """Stands before a block that is run where an engine is."""
-LEFT_BY_TOOLS = {"__pycache__", ".git", ".venv", ".hypothesis", "build", "dist"}
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +28,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
     """Every file that is committed or would be; outside a checkout, every file that no tool left behind."""
-    try:
-        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
-        found = [ROOT / name for name in listed.split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):
-        found = [path for path in ROOT.rglob("*") if not LEFT_BY_TOOLS & set(path.relative_to(ROOT).parts)]
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    return readme.files()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,83 @@
+"""The README's lines, run as they stand in a copy of the tree as a clone would be."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+LEFT_BY_TOOLS = {"__pycache__", ".git", ".venv", ".hypothesis", "build", "dist"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and the comment before it."""
+
+    kind: str
+    text: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What lines printed on stdout, and the clone in which they ran."""
+
+    clone: Path
+    printed: str
+
+
+def blocks() -> list[Block]:
+    """Returns the README's fenced blocks."""
+    found = FENCE.finditer((ROOT / "README.md").read_text("utf-8"))
+    return [Block(each["kind"], each["text"], each["mark"] or "") for each in found]
+
+
+def files() -> list[Path]:
+    """Returns every file that is committed or would be; outside a checkout, every file that no tool left behind."""
+    try:
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+        found = [ROOT / name for name in listed.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        found = [path for path in ROOT.rglob("*") if not LEFT_BY_TOOLS & set(path.relative_to(ROOT).parts)]
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def make_clone(copy: Path) -> None:
+    """Copies what is committed or would be, with an environment in .venv that is this one's Python.
+
+    `make` takes the environment as made, so that its targets run as they stand, without installing anything.
+    """
+    for path in files():
+        target = copy / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    programs = copy / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, module in {"sparring": "-m orchestrator", "python": ""}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
+        (programs / name).chmod(0o755)
+    (programs / "activate").write_text(f"export PATH={shlex.quote(str(programs))}:$PATH\n")
+    for stamp in (".demo", ".dev"):
+        (copy / ".venv" / stamp).touch()
+
+
+def run(clone: Path, chosen: list[Block]) -> Ran:
+    """Runs blocks in one shell, in the clone."""
+    script = "\n".join(["set -euo pipefail", *(block.text for block in chosen)])
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST", "LANG") if name in os.environ}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=clone,
+        env=kept | {"PYTHONPATH": str(clone), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return Ran(clone, done.stdout)
