@@ -66,7 +66,7 @@ _COMMANDS = {
     "rescore": _Command("season", "rescore", ("sparring rescore cup --apply --reason 'the jury lowered the floor'",)),
     "rejudge": _Command("season", "rescore", ("sparring rejudge cup --drop --reason 'no rule changes'",), hidden=True),
     "replay": _Command("replay", "replay", ("sparring replay 3f2a --dir round1",)),
-    "report": _Command("rounds", "report", ("sparring report round1",)),
+    "report": _Command("report", "report", ("sparring report round1",)),
     "publish": _Command("publish", "publish", ("sparring publish cup --out cup-sealed",)),
     "verify": _Command("publish", "verify", ("sparring verify cup-sealed --key sha256:...",)),
     "serve": _Command("serve", "serve", ("sparring serve cup --address https://cup.example.org --host 0.0.0.0",)),

@@ -15,7 +15,7 @@ from orchestrator import resources
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import evaluate as evaluation
 from orchestrator.application.submissions.evaluate import Evaluation, EvaluationProgress, EvaluationReport
-from orchestrator.cli import console, output_paths, replay_output, results_output
+from orchestrator.cli import console, output_paths, replay_output, report, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
 from orchestrator.domain import events
 from orchestrator.errors import Cancelled, UsageError
@@ -143,7 +143,7 @@ def _print_report(wanted: Evaluation, found: EvaluationReport, kept: Path | None
     for note in (*found.results.notes, *wanted.notes):
         console.print_sentences(out, f"[yellow]note:[/] {safe_text(note, 600)}")
     if kept is not None:
-        results_output.print_paths(found.paths)
+        report.print_paths(found.paths)
 
 
 def _accuracy_table(found: EvaluationReport) -> Table:

@@ -13,7 +13,6 @@ from rich.text import Text
 from orchestrator.application.contests import rejudging
 from orchestrator.application.contests.rejudging import RejudgedRound
 from orchestrator.application.contests.unrestricted_views import board_table
-from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
@@ -208,13 +207,6 @@ def _row_summary(row: RowPart | None) -> dict[str, Any]:
 def _rank_text(row: dict[str, Any]) -> str:
     score = "no score" if row["score"] is None else f"{row['score']:.2f}"
     return f"rank {row['rank']}, {score}" if row["rank"] else f"unranked, {score} ({safe_text(row['reason'])})"
-
-
-def print_paths(reported: ReportPaths) -> None:
-    """Prints where the results were written."""
-    out.print(f"results  {safe_text(str(reported.results_file))}", soft_wrap=True)
-    out.print(f"cells    {safe_text(str(reported.cells_file))}", soft_wrap=True)
-    out.print(f"report   {safe_text(str(reported.report_file))}", soft_wrap=True)
 
 
 def _leaderboard_tables(board: LeaderboardPart, document: Results) -> list[Table]:

@@ -1,4 +1,4 @@
-"""`sparring round`, `sparring report` and `sparring demo`."""
+"""`sparring round` and `sparring demo`."""
 
 import importlib.util
 import threading
@@ -14,7 +14,7 @@ import typer
 
 from orchestrator import resources
 from orchestrator.application.baselines import training
-from orchestrator.application.contests import demo_contest, report_writer, round_requests, seasons
+from orchestrator.application.contests import demo_contest, round_requests, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.cli import (
@@ -22,6 +22,7 @@ from orchestrator.cli import (
     estimate_output,
     output_paths,
     replay_output,
+    report,
     results_output,
     round_status,
     round_watch,
@@ -32,7 +33,6 @@ from orchestrator.cli.console import Backend, Json, Unisolated, out, safe_text
 from orchestrator.errors import JobsParked, Rejected, UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
-from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring.results_file import Results
 
 
@@ -263,36 +263,6 @@ app.command("status", epilog="Example: sparring round status round1")(round_stat
 app.command("watch", epilog="Example: sparring round watch cup --round final")(round_watch.watch)
 
 
-@console.command
-def report(
-    folder: RoundDir,
-    with_parquet: Annotated[
-        bool, typer.Option("--parquet", help="Write the site's tables as Parquet too; needs sparring[parquet].")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Write results.json, cells.csv and the organizers' report again, and a site for everybody, from the ledger alone.
-
-    For a contest's folder this is done for every round of every task. DIR/site may be put on the web; DIR/teams has a
-    page for each team alone.
-    """
-    if ContestFolder(folder).exists:
-        with seasons.administer(folder) as admin:
-            written = report_writer.write_contest_report(admin, with_parquet=with_parquet)
-        if as_json:
-            console.print_json([reported.results.model_dump(mode="json") for reported in written.rounds])
-            return
-    else:
-        written = report_writer.write_round_report(RoundFolder(folder), with_parquet=with_parquet)
-        if as_json:
-            _print_document(written.rounds[0].results)
-            return
-    for reported in written.rounds:
-        results_output.print_paths(reported)
-    out.print(f"site     {safe_text(str(written.site / 'index.html'))}: may be put on the web", soft_wrap=True)
-    out.print(f"teams    {safe_text(str(written.teams))}: a page for each team alone", soft_wrap=True)
-
-
 @dataclass(frozen=True, slots=True)
 class DemoSite:
     """Whether the demo is a site, and where."""
@@ -358,7 +328,7 @@ def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions,
     else:
         results_output.print_results(document, out_dir)
         if reported is not None:
-            results_output.print_paths(reported)
+            report.print_paths(reported)
             results_output.print_if_idle([document], watch)
     _raise_exit([document], fault, as_json=as_json)
 

@@ -52,6 +52,14 @@ def test_a_board_needs_no_cluster() -> None:
     assert not names & {"cli.publish", "cli.serve", "cli.sandbox", "cli.submission"}
 
 
+def test_a_report_needs_no_other_command() -> None:
+    """`sparring report` imports nothing that trains baselines or serves a site, and no other command."""
+    names = modules_of("report")
+    ours = {name for name in names if name.startswith("cli.")}
+    assert ours == {"cli.commands", "cli.console", "cli.pod", "cli.report"}
+    assert not names & {"application.baselines.training", "application.contests.demo_contest"}
+
+
 def test_the_version_is_printed_without_the_commands() -> None:
     """`sparring --version` imports no command and no library."""
     done = subprocess.run(
