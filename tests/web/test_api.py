@@ -297,7 +297,7 @@ def test_a_team_sees_its_results_and_its_tries(season, accused):
 
 
 def test_a_team_is_founded_and_joined(team, others):
-    """Once, however often it is asked for; the invitation lets in one person, as an account and not as a program."""
+    """Once, however often it is asked for; the invitation lets in one person."""
     assert team.post("/teams", {"team": "Rooks"}).json() == {"team": "Rooks", "people": ["Ada"]}
     assert team.post("/teams", {"team": "Rooks"}).status_code == 200
     assert codes(others.post("/teams", {"team": "rooks"})) == (409, "usage")
@@ -307,6 +307,84 @@ def test_a_team_is_founded_and_joined(team, others):
     page = made.json()["link"].partition("8000")[2]
     assert client_of(others.account).post(page).status_code == 302
     assert {"team": "Rooks", "people": ["Ada", "Bob"]} in others.get("/teams").json()
+
+
+def added_teams(contest):
+    """Returns who noted which team with which people, in the order of the ledger."""
+    found = acts(contest, contest_events.TeamAdded)
+    return [(each.actor, each.team, [person.name for person in each.people]) for each in found]
+
+
+def test_a_program_accepts_an_invitation_to_a_team(contest, team, others):
+    """It leaves the entry that the page leaves, in the person's name, once; the answer is the team."""
+    link = team.post("/invitations", {"team": "Corner Shop"}).json()["link"]
+    done = others.post("/invitations/accept", {"link": link})
+    assert (done.status_code, done.json()) == (200, {"team": "Corner Shop", "people": ["Ada", "Bob"]})
+    by_program = added_teams(contest)[-1]
+    assert by_program == (others.account.person, "Corner Shop", ["Ada", "Bob"])
+    assert codes(others.post("/invitations/accept", {"link": link})) == (404, "not-found")
+    assert codes(others.post("/invitations/accept", {"link": "https://cup.example/invitations/no/"})) == (
+        404,
+        "not-found",
+    )
+    page = others.post("/invitations", {"team": "Others"}).json()["link"].partition("8000")[2]
+    assert client_of(team.account).post(page).status_code == 302
+    assert added_teams(contest)[-1] == (team.account.person, "Others", ["Bob", "Ada"])
+
+
+def test_no_program_accepts_an_expired_invitation(contest, clock, team, others):
+    """It is answered like one that never was."""
+    link = team.post("/invitations", {"team": "Corner Shop"}).json()["link"]
+    clock.pass_time(days=15)
+    assert codes(others.post("/invitations/accept", {"link": link})) == (404, "not-found")
+
+
+def test_no_token_takes_a_role(contest, clock, team):
+    """An invitation to one is for a person at its page: it is refused, and not used up."""
+    from orchestrator.web import invitations
+
+    path = invitations.invite(by="organizer", role=contest_events.Role.ORGANIZER, now=clock.now)
+    assert codes(team.post("/invitations/accept", {"link": path})) == (403, "role")
+    assert acts(contest, contest_events.RoleGranted) == []
+    assert client_of(team.account).post(path).status_code == 302
+    assert [each.person.name for each in acts(contest, contest_events.RoleGranted)] == ["Ada"]
+
+
+def test_accepting_is_counted_and_needs_the_right_to_submit(contest, clock, team, others, monkeypatch):
+    """Acts of an account; a token that may only read accepts nothing."""
+    from orchestrator.web import rate_limits, tokens
+    from orchestrator.web.rate_limits import Limit, RequestKind
+    from tests.web.api_client import Api
+
+    link = team.post("/invitations", {"team": "Corner Shop"}).json()["link"]
+    day = timedelta(days=1)
+    reads = Api(others.account, tokens.issue(others.account, "reads", tokens.Scope.READ, now=clock.now, lifetime=day))
+    assert codes(reads.post("/invitations/accept", {"link": link})) == (403, "scope")
+    monkeypatch.setitem(rate_limits.LIMITS, RequestKind.ACT, Limit(1, 3600, "few"))
+    assert codes(others.post("/invitations/accept", {"link": "no"})) == (404, "not-found")
+    assert codes(others.post("/invitations/accept", {"link": link})) == (429, "too-many-requests")
+    assert added_teams(contest)[-1][2] == ["Bob"]
+
+
+def test_the_rules_hold_for_who_joins_by_a_program(contest, clock, team, others, submission):
+    """Who defends in one team cannot join one that attacks (A1): the invitation stays good for somebody else."""
+    event = acts(contest, contest_events.SubmissionReceived)[0]
+    with seasons.administer(contest, "organizer", clock) as admin:
+        theirs = {"id": "theirs", "name": "theirs", "team": "Others", "side": Side.DEFENCE}
+        admin.append_event(event.model_copy(update=theirs))
+    link = team.post("/invitations", {"team": "Corner Shop"}).json()["link"]
+    refused = others.post("/invitations/accept", {"link": link})
+    assert (refused.status_code, "A1" in refused.content.decode()) == (409, True)
+    assert added_teams(contest)[-1][2] == ["Bob"]
+    free = api_of_a_new_person(clock)
+    assert free.post("/invitations/accept", {"link": link}).status_code == 200
+
+
+def api_of_a_new_person(clock):
+    """Returns the programs of somebody in no team."""
+    from tests.web import api_client
+
+    return api_client.make_api("Nina", now=clock.now)
 
 
 def test_an_image_is_handed_in_by_its_digest(team):

@@ -11,7 +11,8 @@ from selenium.webdriver.common.by import By
 
 from orchestrator.application.contests import seasons
 from orchestrator.bundles.receipts import verify_receipt
-from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
 from tests import chromium, postgresql
@@ -485,6 +486,93 @@ def test_a_declared_conflict_hides_the_cases_of_the_team(world) -> None:
     assert client.post("/board/conflicts/", declare).status_code == 302
     assert client.get(f"/pictures/{picture}/").status_code == 404
     assert picture not in client.get(f"/weeks/{WEEK}/").content.decode()
+
+
+def noted(world, kind):
+    """Returns what an act of the ledger says, without its text."""
+    return [each.model_dump(exclude={"kind", "reason"}, mode="json") for each in acts(world.folder, kind)]
+
+
+def test_programs_of_a_team_declare_a_conflict(world) -> None:
+    """The entry is the one of the form; only of one's own team, with a member there is, of a kind that is declared."""
+    assert (
+        world.client("Fay")
+        .post("/my/foxes/pictures/", {"act": "conflict", "member": "b2", "source": "advisor"})
+        .status_code
+        == 302
+    )
+    send, said = program(world, "Fay"), {"member": "b3", "source": "co_author"}
+    assert send("/conflicts?team=foxes").json() == {
+        "members": ["b1", "b2", "b3"],
+        "sources": ["declared", "co_author", "advisor"],
+    }
+    assert send("/conflicts?team=foxes", said).json() == {**said, "team": "foxes"}
+    by_form, by_program = noted(world, events.ConflictNoted)[-2:]
+    assert by_form == {"actor": PEOPLE["Fay"], "member": "b2", "team": "foxes", "source": "advisor", "until": None}
+    assert by_program == {**by_form, **said, "until": "2031-01-25"}
+    before = world.head()
+    assert send("/conflicts?team=owls", said).status_code == 404
+    assert program(world, "Oda")("/conflicts?team=foxes").status_code == 404
+    assert send("/conflicts?team=foxes", {**said, "member": "b9"}).status_code == 409
+    assert send("/conflicts?team=foxes", {**said, "source": "person"}).status_code == 422
+    assert world.head() == before
+
+
+def test_programs_of_a_member_declare_their_own_conflict(world) -> None:
+    """The cases of the team are gone for them at once; others than members of the board are refused."""
+    send, picture, said = program(world, "Bo"), world.pictures["broken"], {"team": "foxes", "source": "declared"}
+    assert picture in send(f"/weeks/{WEEK}/pictures").content.decode()
+    done = send("/board/conflicts", said)
+    assert (done.status_code, done.json()) == (201, {**said, "member": "b2"})
+    assert noted(world, events.ConflictNoted)[-1] == {**said, "actor": "b2", "member": "b2", "until": None}
+    assert send("/board/conflicts").json()["own"] == [{**said, "member": "b2"}]
+    assert picture not in send(f"/weeks/{WEEK}/pictures").content.decode()
+    before = world.head()
+    assert send("/board/conflicts", {**said, "team": "no team"}).status_code == 409
+    for name in ("Fay", "Rae", "Org", "Nell"):
+        others = program(world, name)
+        found = [others("/board/conflicts"), others("/board/conflicts", said)]
+        found.append(others("/board/conflicts/waive", {"member": "b1", "team": "kites", "reason": "None."}))
+        assert [(each.status_code, each.json()["code"]) for each in found] == [(403, "role")] * 3
+    assert world.head() == before
+
+
+def test_programs_waive_a_coincidence_as_the_page_does(world) -> None:
+    """One member by a program and one by the page, who leave the same entry; none waives what is no coincidence."""
+    from orchestrator.web.contest_site import current_site
+
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        ann = PersonRecord(id="ann@institute.example", name="Ann")
+        admin.append_event(contest_events.RoleGranted(actor="desk", person=ann, role=Role.BOARD))
+        admin.add_team("herons", [PersonRecord(id="zed@institute.example", name="Zed")])
+    contest = current_site().unrestricted()
+    contest.propose(events.BoardMemberSeated(actor="desk", member="b4", person=ann.id), world.now)
+    contest.tick(world.now)
+    said, first = {"member": "b4", "team": "herons", "reason": "Another house."}, program(world, "Bo")
+    assert first("/board/conflicts").json()["waivable"] == [{"member": "b4", "team": "herons"}]
+    assert first("/board/conflicts/waive", {**said, "member": "b1", "team": "kites"}).status_code == 409
+    assert first("/board/conflicts/waive", {**said, "reason": ""}).status_code == 422
+    assert acts(world.folder, events.ConflictWaived) == []
+    assert first("/board/conflicts/waive", said).status_code == 201
+    assert first("/board/conflicts/waive", said).status_code == 409
+    assert contest.read(lambda state: state.board.recusal("b4", ["herons"], world.now.date())) != ""
+    assert world.client("Bix").post("/board/conflicts/", {"act": "waive", **said}).status_code == 302
+    by_program, by_form = noted(world, events.ConflictWaived)
+    assert {**by_program, "actor": "b3", "by": "b3"} == by_form
+    assert first("/board/conflicts").json()["waivable"] == []
+    assert contest.read(lambda state: state.board.recusal("b4", ["herons"], world.now.date())) == ""
+
+
+def test_conflicts_are_counted_as_acts(world, monkeypatch) -> None:
+    """However they come: by the page and by programs."""
+    from orchestrator.web import rate_limits
+    from orchestrator.web.rate_limits import Limit, RequestKind
+
+    monkeypatch.setitem(rate_limits.LIMITS, RequestKind.ACT, Limit(1, 3600, "few"))
+    declare = {"team": "foxes", "source": "declared"}
+    assert world.client("Bo").post("/board/conflicts/", {"act": "declare", **declare}).status_code == 302
+    assert program(world, "Bo")("/board/conflicts", declare).status_code == 429
+    assert world.client("Bo").post("/board/conflicts/", {"act": "declare", **declare}).status_code == 429
 
 
 @pytest.fixture

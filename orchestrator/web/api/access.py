@@ -6,6 +6,7 @@ from allauth.account.adapter import get_adapter
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
+from orchestrator.domain.contest_events import Role
 from orchestrator.domain.season import Season
 from orchestrator.errors import Problem
 from orchestrator.web import rate_limits, tokens
@@ -40,6 +41,12 @@ class Caller:
         if not may(self.actor, Right.TEAM, team):
             raise unknown("team")
         return team
+
+    def require_role(self, role: Role) -> None:
+        """Raises ApiProblem (403) where this person does not have a role."""
+        if role not in self.actor.roles:
+            problem = Problem("Authorization", f"this account has not the role {role}", "ask the organizers")
+            raise ApiProblem(403, "role", problem)
 
     def spend(self, kind: RequestKind, who: str = "") -> None:
         """Counts a request, by who asks or by somebody else, such as the team. Raises ApiProblem (429)."""

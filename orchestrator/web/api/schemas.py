@@ -11,6 +11,7 @@ from orchestrator.application.contests.team_reports import TeamFinding
 from orchestrator.domain.season import Appeal, Arrival, Entry
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import reject_control_characters
+from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.reports.team import RoundParticipation
 from orchestrator.scoring import results_file
 from orchestrator.web.account_forms import NAME_LIMIT
@@ -109,6 +110,12 @@ class InvitationPart(_Part):
 
     link: str
     expires: str
+
+
+class InvitationLink(_Part):
+    """An invitation to a team that is accepted."""
+
+    link: Annotated[str, Field(min_length=1, max_length=500, description="as whoever invited sent it")]
 
 
 class TriesPart(_Part):
@@ -263,6 +270,62 @@ class RulingAppealPart(_Part):
     appeal: str
     picture: str
     team: str
+
+
+DeclaredSource = Literal["declared", "co_author", "advisor"]
+"""The sources of a conflict that people declare."""
+
+
+class ConflictChoicesPart(_Part):
+    """With whom a team may declare a conflict, and of which kind."""
+
+    members: list[str] = Field(description="of the review board")
+    sources: list[str]
+
+
+class TeamConflict(_Part):
+    """Declares that a member of the board should not judge about a team (U8)."""
+
+    member: str
+    source: DeclaredSource
+
+
+class OwnConflict(_Part):
+    """Declares a conflict of one's own with a team (U8)."""
+
+    team: str
+    source: DeclaredSource
+
+
+class ConflictPart(_Part):
+    """A conflict of a member of the board with a team; one of co-authors ends after 48 months."""
+
+    member: str
+    team: str
+    source: ConflictSource
+
+
+class WaivableConflictPart(_Part):
+    """A conflict of another member that is computed from addresses and may be a coincidence."""
+
+    member: str
+    team: str
+
+
+class Waiver(_Part):
+    """Finds that such a conflict is none. Everybody reads the reason."""
+
+    member: str
+    team: str
+    reason: Reason
+
+
+class BoardConflictsPart(_Part):
+    """What a member of the board has for conflicts, and which of others they may waive."""
+
+    member: str = Field(description="what one is called on the board")
+    own: list[ConflictPart]
+    waivable: list[WaivableConflictPart]
 
 
 class DeviceRequest(_Part):

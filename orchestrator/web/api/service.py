@@ -2,7 +2,15 @@
 
 from ninja import NinjaAPI
 
-from orchestrator.web.api import device_routes, problems, public_routes, team_routes, upload_routes, week_routes
+from orchestrator.web.api import (
+    conflict_routes,
+    device_routes,
+    problems,
+    public_routes,
+    team_routes,
+    upload_routes,
+    week_routes,
+)
 
 api = NinjaAPI(
     title="Sparring",
@@ -17,6 +25,7 @@ for _router in (
     upload_routes.router,
     device_routes.router,
     week_routes.router,
+    conflict_routes.router,
 ):
     api.add_router("", _router)
 problems.register(api)

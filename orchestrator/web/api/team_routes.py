@@ -21,6 +21,7 @@ from orchestrator.web.api.schemas import (
     Correction,
     EvidencePart,
     ImageHandIn,
+    InvitationLink,
     InvitationPart,
     NewInvitation,
     NewTeam,
@@ -94,12 +95,28 @@ def found(request: HttpRequest, body: NewTeam) -> Status[TeamPart]:
 
 @router.post("/invitations", response={201: InvitationPart}, auth=SUBMIT)
 def invite(request: HttpRequest, body: NewInvitation) -> Status[InvitationPart]:
-    """Makes a link that lets one person into a team. That person signs in at its page and accepts there."""
+    """Makes a link that lets one person into a team. That person accepts it on its page, or with a program."""
     caller = caller_of(request)
     team, now = caller.require_team(body.team), caller.site.clock()
     caller.spend(RequestKind.ACT, caller.actor.person)
     link = web_settings().address + invitations.invite(by=caller.actor.person, team=team, now=now)
     return Status(201, InvitationPart(link=link, expires=format_time(now + invitations.LIFETIME)))
+
+
+@router.post("/invitations/accept", response=TeamPart, auth=SUBMIT)
+def accept(request: HttpRequest, body: InvitationLink) -> TeamPart:
+    """Accepts an invitation to a team, which uses it up. One to a role is accepted by a person on its page alone."""
+    caller = caller_of(request)
+    caller.spend(RequestKind.ACT, caller.actor.person)
+    found = invitations.find(body.link.rstrip("/").rpartition("/")[2], caller.site.clock())
+    if found is None:
+        raise unknown("invitation")
+    if found.role:
+        remedy = "open the link in the browser, sign in and accept it there"
+        raise ApiProblem(403, "role", Problem("link", "it gives a role, which no token may take", remedy))
+    invitations.accept(caller.site, found, caller.account)
+    people = [person.name for person in caller.site.season().teams[found.team]]
+    return TeamPart(team=found.team, people=people)
 
 
 @router.get("/tries", response=list[TriesPart])

@@ -28,7 +28,7 @@ _WEEKS: TypeAdapter[list[WeekView]] = TypeAdapter(list[WeekView])
 def weeks(request: HttpRequest) -> Any:
     """The weeks, the latest first. `pictures` is null while a week is open."""
     caller = caller_of(request)
-    contest, now = _contest(caller), caller.site.clock()
+    contest, now = contest_of(caller), caller.site.clock()
     viewer = _viewer(caller, contest)
     return _WEEKS.dump_python(contest.read(lambda state: unrestricted_views.weeks(state, viewer, now)), mode="json")
 
@@ -37,7 +37,7 @@ def weeks(request: HttpRequest) -> Any:
 def pictures_of_week(request: HttpRequest, week: str) -> Any:
     """The pictures of a closed week with their rulings, and what raters and defences answered."""
     caller = caller_of(request)
-    contest, now = _contest(caller), caller.site.clock()
+    contest, now = contest_of(caller), caller.site.clock()
     viewer = _viewer(caller, contest)
     found = contest.read(lambda state: unrestricted_views.pictures_of_week(state, viewer, week, now))
     if found is None:
@@ -49,7 +49,7 @@ def pictures_of_week(request: HttpRequest, week: str) -> Any:
 def own_pictures(request: HttpRequest, team: str) -> Any:
     """The pictures of one's team, the latest first."""
     caller = caller_of(request)
-    contest = _contest(caller)
+    contest = contest_of(caller)
     name = caller.require_team(team)
     return _PICTURES.dump_python(
         contest.read(lambda state: unrestricted_views.pictures_of_team(state, name)), mode="json"
@@ -60,7 +60,7 @@ def own_pictures(request: HttpRequest, team: str) -> Any:
 def hand_in(request: HttpRequest, team: str) -> Status[Any]:
     """Hands in a picture: the body is a PNG. The same file again is the picture that is known (200)."""
     caller = caller_of(request)
-    contest = _contest(caller)
+    contest = contest_of(caller)
     name = caller.require_team(team)
     caller.spend(RequestKind.SUBMISSION, f"team {name}")
     shape, data = attack_pictures.task_shape(caller.site.contest()), request.body
@@ -78,7 +78,7 @@ def hand_in(request: HttpRequest, team: str) -> Status[Any]:
 def receipt(request: HttpRequest, picture: str) -> HttpResponse:
     """The signed receipt of a picture of one's team, byte for byte."""
     caller = caller_of(request)
-    contest = _contest(caller)
+    contest = contest_of(caller)
     team = contest.read(lambda state: state.pictures[picture].team if picture in state.pictures else "")
     if team not in caller.actor.teams:
         raise unknown("picture")
@@ -90,7 +90,7 @@ def receipt(request: HttpRequest, picture: str) -> HttpResponse:
 def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText) -> RulingAppealPart:
     """Objects to the ruling on a picture of one's team, or on one that breaks its defence (U8)."""
     caller = caller_of(request)
-    contest = _contest(caller)
+    contest = contest_of(caller)
     name = caller.require_team(team)
 
     def is_party(state: State) -> bool:
@@ -106,7 +106,7 @@ def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText
     return RulingAppealPart(appeal=filed, picture=picture, team=name)
 
 
-def _contest(caller: Caller) -> UnrestrictedContest:
+def contest_of(caller: Caller) -> UnrestrictedContest:
     """Returns the contest. Raises ApiProblem (404) where it is of another format."""
     found = caller.site.unrestricted()
     if found is None:

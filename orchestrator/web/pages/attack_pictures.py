@@ -1,7 +1,6 @@
 """What a team does in an unrestricted contest: it hands in pictures, gets receipts, appeals, and declares conflicts."""
 
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -10,13 +9,13 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import unrestricted_views
+from orchestrator.application.contests import board_conflicts, unrestricted_views
+from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import PictureView
 from orchestrator.application.grading import attack_pictures
 from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
 from orchestrator.bundles.receipts import encode_receipt
-from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
@@ -28,9 +27,6 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import TEXT_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import REFUSED, attempt, contest_of
-
-DECLARED = (ConflictSource.DECLARED, ConflictSource.CO_AUTHOR, ConflictSource.ADVISOR)
-"""The sources of a conflict that people declare."""
 
 
 class PictureForm(forms.Form):
@@ -79,14 +75,8 @@ def pictures(visit: Visit) -> HttpResponseBase:
         problem = attempt(lambda _: _take_in(visit, contest, upload.cleaned_data["file"], whole), visit)
     elif act == "conflict" and conflict.is_valid():
         said = conflict.cleaned_data
-        command = partial(
-            commands.note_conflict,
-            actor=visit.actor.person,
-            member=said["member"],
-            team=visit.team,
-            source=ConflictSource(said["source"]),
-        )
-        problem = attempt(lambda at: contest.act(command, at), visit)
+        declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
+        problem = attempt(lambda at: board_conflicts.declare(contest, visit.actor.person, declared, at), visit)
         if not problem:
             messages.success(request, "The conflict is on the record: this member sees no case of yours.")
     if request.method == "POST" and not problem and (upload if act == "upload" else conflict).is_valid():

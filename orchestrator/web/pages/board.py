@@ -4,26 +4,24 @@ Every list is made by `board_cases`, so that a case of a member's conflict is no
 """
 
 from datetime import datetime
-from functools import partial
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import board_cases, unrestricted_views
+from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.board_cases import Case
+from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
-from orchestrator.formats.unrestricted import commands, events
-from orchestrator.formats.unrestricted.recusal import ConflictSource, waivers_left
+from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.formats.unrestricted.visibility import is_recused
 from orchestrator.web import week_mails
 from orchestrator.web.organizer_forms import ReasonField
-from orchestrator.web.pages.attack_pictures import DECLARED
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
@@ -107,6 +105,7 @@ def case_picture(visit: Visit, case: str) -> HttpResponseBase:
     raise Http404
 
 
+@limited(RequestKind.ACT)
 def conflicts(visit: Visit) -> HttpResponseBase:
     """One's own conflicts, and those of others that may be a coincidence of addresses."""
     contest, request = contest_of(visit), visit.request
@@ -121,19 +120,11 @@ def conflicts(visit: Visit) -> HttpResponseBase:
             return redirect("board-conflicts")
 
     def shown(state: State) -> dict[str, object]:
-        own = [
-            (team, str(each.source))
-            for (who, team), found in state.board.conflicts.items()
-            for each in found
-            if who == member and each.holds(now.date())
-        ]
-        waivable = [
-            (who, team)
-            for who, team in state.board.conflicts
-            if member and who != member and waivers_left(state.board.conflicts, who, team)
-            if not is_recused(state, member, frozenset({team}), now)
-        ]
-        return {"own": own, "waivable": waivable}
+        own = board_conflicts.own_conflicts(state, member, now.date())
+        return {
+            "own": [(each.team, str(each.source)) for each in own],
+            "waivable": board_conflicts.waivable_conflicts(state, member, now),
+        }
 
     return render(
         visit,
@@ -200,21 +191,8 @@ def _note_conflict(
     sent = visit.request.POST
     if form.is_bound:
         said = form.cleaned_data
-        command = partial(
-            commands.note_conflict,
-            actor=member,
-            member=member,
-            team=said["team"],
-            source=ConflictSource(said["source"]),
-        )
-        contest.act(command, at)
+        declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
+        board_conflicts.declare(contest, member, declared, at)
         return
-    event = validated(
-        events.ConflictWaived,
-        actor=member,
-        by=member,
-        member=sent.get("member", ""),
-        team=sent.get("team", ""),
-        reason=sent.get("reason", ""),
-    )
-    contest.propose(event, at)
+    other, team, reason = (sent.get(name, "") for name in ("member", "team", "reason"))
+    board_conflicts.waive(contest, member, other, team, reason, at)

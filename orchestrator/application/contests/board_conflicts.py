@@ -1,0 +1,77 @@
+"""Conflicts with the review board of an unrestricted contest (U8): what people declare, and what members waive."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+
+from orchestrator.application.contests.administration import validated
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.errors import UsageError
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.recusal import ConflictSource, waivers_left
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.visibility import is_recused
+
+DECLARED = (ConflictSource.DECLARED, ConflictSource.CO_AUTHOR, ConflictSource.ADVISOR)
+"""The sources of a conflict that people declare."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConflict:
+    """A conflict of a member of the board with a team."""
+
+    member: str
+    team: str
+    source: ConflictSource
+
+
+def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, at: datetime) -> None:
+    """Notes a conflict that a member declares, or a team: the member then sees no case of this team.
+
+    Raises:
+        UsageError: nobody of the board is called so, or such a conflict is computed and not declared.
+        Rejected: the contest's rules are against it.
+    """
+
+    def is_known(state: State) -> bool:
+        return any(conflict.member in seats for seats in (state.board.members, *state.board.outside.values()))
+
+    if not contest.read(is_known):
+        raise UsageError("there is no such member of the board; organizers seat members")
+    if conflict.source not in DECLARED:
+        raise UsageError(f"people declare {', '.join(DECLARED)}; other conflicts are computed")
+    command = partial(
+        commands.note_conflict, actor=actor, member=conflict.member, team=conflict.team, source=conflict.source
+    )
+    contest.act(command, at)
+
+
+def waive(contest: UnrestrictedContest, by: str, member: str, team: str, reason: str, at: datetime) -> None:
+    """Notes that a member finds a computed conflict of another one to be none; it takes two of them.
+
+    Raises:
+        UsageError: something is missing or too long.
+        Rejected: it is one's own, or none that may be waived, or the member has a conflict with the team as well.
+    """
+    event = validated(events.ConflictWaived, actor=by, by=by, member=member, team=team, reason=reason)
+    contest.propose(event, at)
+
+
+def own_conflicts(state: State, member: str, today: date) -> list[MemberConflict]:
+    """Returns the conflicts of a member that hold today."""
+    return [
+        MemberConflict(member, team, each.source)
+        for (who, team), found in state.board.conflicts.items()
+        for each in found
+        if who == member and each.holds(today)
+    ]
+
+
+def waivable_conflicts(state: State, member: str, now: datetime) -> list[tuple[str, str]]:
+    """Returns conflicts of other members, each with the team, that this one may find to be a coincidence."""
+    return [
+        (who, team)
+        for who, team in state.board.conflicts
+        if member and who != member and waivers_left(state.board.conflicts, who, team)
+        if not is_recused(state, member, frozenset({team}), now)
+    ]
