@@ -1,7 +1,7 @@
 """The boundary attack against foolbox 1.5.0, whose results on 200 digits are on record (rule B2).
 
-bench/boundary_truth.py made the record, and says what is compared. The tests play our attack anew: on a fifth of the
-pictures, and in the soak run on all.
+bench/boundary_truth.py made the record, and says what is compared. The tests play our attack anew: on a tenth of the
+pictures, and in the soak run on all, with another walk that must not pass for ours.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 RECORD = json.loads(Path(__file__).with_name("boundary_foolbox.json").read_text("utf-8"))
 LEVEL = 0.01
 """Two attacks that do the same disagree by chance in one of a hundred records; ours is drawn once and for all."""
-FEW = 40
+FEW, SOME = 20, 40
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +60,18 @@ def test_ours_ends_as_near_on_the_same_pictures(bench):
     fooled, nearest = bench.run_ours(bench.make_task("early", range(FEW)))
     theirs, distances = of_foolbox("early")[:FEW], np.array(RECORD["early"]["distances"])[:FEW]
     assert 0.25 < theirs.mean() < 0.75
-    assert (fooled != theirs).sum() <= 2
+    assert (fooled != theirs).sum() <= 1
     neither = ~fooled & ~theirs
     assert np.median(nearest[neither] / distances[neither]) == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_another_walk_would_be_noticed(bench):
     """If ours looked at the sphere in each step, its steps would adapt sooner, and it would fool more pictures."""
     with bench.changed(bench.CHANGES["the sphere is looked at in each step"]):
-        fooled, _ = bench.run_ours(bench.make_task("early", range(FEW)))
-    assert bench.compare(of_foolbox("early")[:FEW], fooled)["mcnemar"] < LEVEL
+        fooled, _ = bench.run_ours(bench.make_task("early", range(SOME)))
+    assert bench.compare(of_foolbox("early")[:SOME], fooled)["mcnemar"] < LEVEL
 
 
 @pytest.mark.slow
