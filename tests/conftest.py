@@ -1,6 +1,7 @@
 """What every test may ask for."""
 
 import gc
+import hashlib
 import importlib
 import os
 import re
@@ -34,14 +35,16 @@ _QUICK = "not docker and not slow"
 """What `make test` runs."""
 _NOT_QUICK = re.compile(r"^pytestmark = \[?pytest\.mark\.(docker|slow)\b", re.MULTILINE)
 _LONGEST = (
-    "web/test_browser_pages.py",
     "house/test_readme.py",
-    "house/test_documentation_site.py",
     "sandbox_selftest/test_programs.py",
     "cheats",
     "contract/test_driver.py",
     "e2e/test_replay.py",
     "e2e/test_season",
+    "executors/kubernetes/test_rounds.py",
+    "web/test_browser_pages.py",
+    "house/test_documentation_site.py",
+    "executors/kubernetes/test_query_rounds.py",
     "e2e/test_kills.py",
     "house/test_participants.py",
 )
@@ -113,12 +116,18 @@ def _group(item: pytest.Item) -> str:
     return f"{file} without the engine" if shares else ""
 
 
-def _place(item: pytest.Item) -> int:
-    """Returns where a test stands among those that workers are given: the longest first, the quick ones last."""
+def _place(item: pytest.Item) -> tuple[int, str]:
+    """Returns where a test stands among those that workers are given: the longest first, the quick ones last.
+
+    Files between them are shuffled by their names: side by side some wait for the engine, and others need a processor.
+    """
     path = item.path.relative_to(_TESTS).as_posix()
-    long = (place for place, begin in enumerate(_LONGEST) if path.startswith(begin))
-    quick = not (item.get_closest_marker("docker") or item.get_closest_marker("slow"))
-    return next(long, len(_LONGEST) + quick)
+    for place, begin in enumerate(_LONGEST):
+        if path.startswith(begin):
+            return place, ""
+    if item.get_closest_marker("docker") or item.get_closest_marker("slow"):
+        return len(_LONGEST), hashlib.sha256(path.encode()).hexdigest()
+    return len(_LONGEST) + 1, ""
 
 
 def _require(what: str, reason: str) -> NoReturn:
