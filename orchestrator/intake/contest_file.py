@@ -70,7 +70,7 @@ class BudgetSection(_Section):
     """How far a candidate may be from its picture (rule A14)."""
 
     norm: Norm = Norm.LINF
-    epsilon: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=3)]
+    epsilon: Annotated[Decimal, Field(ge=1, max_digits=12, decimal_places=3)]
     """In steps of 1/255."""
 
     @field_validator("epsilon", mode="before")

@@ -104,8 +104,8 @@ def test_an_epsilon_of_less_than_a_step_is_asked_about(problems, norm, written):
         ("8/255", "'8/255' is a fraction; write 8, in steps of 1/255"),
         (".inf", "inf is not finite; write a number"),
         (".nan", "nan is not finite; write a number"),
-        ("0", "0 is too small; write more than 0"),
-        ("-8", "-8 is too small; write more than 0"),
+        ("0", "0 is too small; write at least 1"),
+        ("-8", "-8 is too small; write at least 1"),
         ("8.0001", "8.0001 has too many decimals; write at most 3 decimals"),
         ("true", "true is not a number; write a number"),
         ("[8]", "a list of 1 item is not a number; write a number"),
@@ -391,7 +391,7 @@ def test_every_tasks_problems_are_named(problems):
     wrong = TWO.replace("digits", "dgits")
     listed = f"\n  - {{name: one, dataset: {{kind: digits}}, budget: {{epsilon: 0}}}}\n  - {wrong}"
     assert problems(task=None, tasks=listed) == [
-        "line 6, tasks[0].budget.epsilon: 0 is too small; write more than 0",
+        "line 6, tasks[0].budget.epsilon: 0 is too small; write at least 1",
         "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, idx, npz, zip",
     ]
 
