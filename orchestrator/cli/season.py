@@ -23,6 +23,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.intake import manifest
+from orchestrator.ledger.contest_folder import ContestFolder
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
 By = Annotated[
@@ -83,32 +84,26 @@ def init(
     """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
     output_paths.require_folder_path(folder, "DIR")
     contest_folder = seasons.create_contest(folder, template, by, database=database)
-    key = contest_folder.key().fingerprint
-    if as_json:
-        console.print_json({"contest": str(contest_folder.path), "file": str(contest_folder.file), "key": key})
-        return
-    out.print(f"contest  {safe_text(str(contest_folder.file))}: edit it before the first submission", soft_wrap=True)
-    out.print(
-        f"key      {key}: publish this fingerprint, keep {safe_text(str(contest_folder.path / 'key'))} to yourself",
-        soft_wrap=True,
-    )
+    _print_opened(contest_folder, ": edit it before the first submission", as_json=as_json)
 
 
 @console.command
 def open_(folder: ContestDir, database: Database = None, by: By = None, as_json: Json = False) -> None:
     """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
-    contest_folder = seasons.open_contest(folder, by, database=database)
+    _print_opened(seasons.open_contest(folder, by, database=database), "", as_json=as_json)
+
+
+def _print_opened(folder: ContestFolder, hint: str, *, as_json: bool) -> None:
+    """Prints where a new contest's file is, with what to do with it, and the fingerprint of its key."""
+    key = folder.key().fingerprint
     if as_json:
-        console.print_json(
-            {
-                "contest": str(contest_folder.path),
-                "file": str(contest_folder.file),
-                "key": contest_folder.key().fingerprint,
-            }
-        )
+        console.print_json({"contest": str(folder.path), "file": str(folder.file), "key": key})
         return
-    out.print(f"contest  {safe_text(str(contest_folder.file))}", soft_wrap=True)
-    out.print(f"key      {contest_folder.key().fingerprint}", soft_wrap=True)
+    out.print(f"contest  {safe_text(str(folder.file))}{hint}", soft_wrap=True)
+    out.print(
+        f"key      {key}: publish this fingerprint, keep {safe_text(str(folder.path / 'key'))} to yourself",
+        soft_wrap=True,
+    )
 
 
 @console.command

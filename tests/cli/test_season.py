@@ -146,6 +146,15 @@ def test_init_and_open_give_json(tmp_path) -> None:
     assert Path(opened["file"]) == tmp_path / "other" / "contest.yaml"
 
 
+def test_init_and_open_say_what_to_do_with_the_key(tmp_path) -> None:
+    """Whoever opens a contest of their own file is told, too, to publish the fingerprint and to keep the key."""
+    cup, other = tmp_path / "cup", tmp_path / "other"
+    assert "publish this fingerprint" in sparring("contest", "init", cup).stdout
+    other.mkdir()
+    (other / "contest.yaml").write_text((cup / "contest.yaml").read_text())
+    assert "publish this fingerprint" in sparring("contest", "open", other).stdout
+
+
 def test_open_lists_what_is_wrong_with_the_file(tmp_path) -> None:
     """A contest file with problems opens no contest, and every problem is named with its line."""
     (tmp_path / "contest.yaml").write_text("sparring: 1\ncontest: x\nformat: tournament\n")
