@@ -29,7 +29,7 @@ FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 120
 """The longest time that a service may have us wait before the same request."""
 _TIMEOUT_SECONDS = 300
-_PASSING = frozenset({429, 502, 503, 504})
+_PASSING = frozenset({408, 429, 502, 503, 504})
 _TEXT_LIMIT = 2000
 
 

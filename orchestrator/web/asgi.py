@@ -9,8 +9,8 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-LINGER_SECONDS = 2.0
-"""For how long what comes after an early answer is read and thrown away."""
+LINGER_SECONDS, IDLE_SECONDS = 30.0, 5.0
+"""For how long what comes after an early answer is read and thrown away; and for how long while nothing comes."""
 _API = "/api/"
 
 
@@ -34,8 +34,10 @@ def lingering(receive: Receive, send: Send) -> Send:
         await send({**message, "more_body": True})
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
-                while (await receive()).get("more_body", False):
-                    pass
+                more = True
+                while more:
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        more = (await receive()).get("more_body", False)
         await send({"type": "http.response.body", "body": b""})
 
     return send_and_wait

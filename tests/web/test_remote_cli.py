@@ -9,7 +9,9 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -292,6 +294,32 @@ def test_a_body_without_a_length_is_counted(real):
         connection.sendall(chunk)
         connection.sendall(b"1\r\nx\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_what_passes_by_itself_is_asked_again(status):
+    """A body that came too slowly, too, and a service that is busy."""
+    answers = [status, 200]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PATCH(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"code": "passes", "problems": [{"place": "body", "what": "no", "remedy": "again"}]}'
+            self.send_response(answers.pop(0))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Says nothing."""
+
+    waits = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = ServiceClient(f"http://127.0.0.1:{server.server_port}", sleep=waits.append)
+        assert client.request("PATCH", "/uploads/ab", b"part").status == 200
+        server.shutdown()
+    assert (answers, waits) == ([], [1.0])
 
 
 def test_an_absent_service_is_an_infrastructure_fault():

@@ -326,17 +326,18 @@ def test_who_asks_before_a_large_body_waits_for_no_view(application, team, monke
     assert asyncio.run(asyncio.wait_for(play(), 60)) == 204
 
 
-def test_what_comes_after_an_early_answer_is_read_over(application, contest):
-    """So that whoever still sends sees the answer; a body that goes on is not waited for."""
-    from orchestrator.web.asgi import LINGER_SECONDS
-
+def test_what_comes_after_an_early_answer_is_read_over(application, contest, monkeypatch):
+    """So that whoever still sends sees the answer; nobody who is silent is waited for, nor who goes on and on."""
     sender = Sender([bytes(SMALL)] * 15)
     asyncio.run(sender.ask(application, "POST", "/account/login/", Content_Length=str(15 * SMALL)))
     assert (sender.status, sender._pieces) == (413, [])
-    silent = Sender([bytes(SMALL)], ends=False)
-    asked = silent.ask(application, "POST", "/account/login/", Content_Length=str(15 * SMALL))
-    asyncio.run(asyncio.wait_for(asked, 60 + LINGER_SECONDS))
-    assert silent.status == 413
+    for limit in ("IDLE_SECONDS", "LINGER_SECONDS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"orchestrator.web.asgi.{limit}", 0.01)
+            silent = Sender([bytes(SMALL)], ends=False)
+            asked = silent.ask(application, "POST", "/account/login/", Content_Length=str(15 * SMALL))
+            asyncio.run(asyncio.wait_for(asked, 60))
+        assert silent.status == 413
 
 
 def test_early_refusals_are_logged_and_protected(application, contest):
