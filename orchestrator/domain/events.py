@@ -4,15 +4,27 @@ An event is a pydantic model because it is read back from disk, perhaps years la
 errors, never ignored. Arrays are not in events; they are blobs, named by their SHA-256.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    SerializationInfo,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, PydanticSerializationError
 
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
 from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.ids import LARGEST_EXACT, canonical_json
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Budget, Norm, Task
@@ -20,6 +32,37 @@ from orchestrator.domain.versions import FORMAT_VERSION
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Seconds = Annotated[float, Field(ge=0)]
+
+
+def _plain_number(number: float, info: SerializationInfo) -> float | int:
+    """Returns a number that pydantic writes as RFC 8785 does, or raises ValueError where `event_text` asks for that."""
+    if -LARGEST_EXACT <= number <= LARGEST_EXACT:
+        if number.is_integer():
+            return int(number)
+        if abs(number) >= _SMALLEST_PLAIN:
+            return number
+    if info.context is _REQUIRE_CANONICAL:
+        raise ValueError(f"{number} has an exponent or is no number of JSON")
+    return number
+
+
+def _sorted_members(members: dict[Any, Any]) -> dict[Any, Any]:
+    """Returns an object's members in their canonical order. Raises ValueError for a name with half a surrogate pair."""
+    if not members or (len(members) == 1 and str(*members).isascii()):
+        return members
+    return dict(sorted(members.items(), key=lambda item: str(item[0]).encode("utf-16be")))
+
+
+_REQUIRE_CANONICAL = object()
+"""The context in which a number that pydantic would write in another way than RFC 8785 is refused."""
+_SMALLEST_PLAIN = 1e-4
+"""Numbers below it are written with an exponent, by pydantic in another form."""
+_Number = Annotated[float, PlainSerializer(_plain_number, when_used="json")]
+_Seconds = Annotated[_Number, Field(ge=0)]
+_Integer = Annotated[int, Field(ge=-LARGEST_EXACT, le=LARGEST_EXACT)]
+_Count = Annotated[int, Field(ge=0, le=LARGEST_EXACT)]
+_Blobs = Annotated[dict[str, Digest], PlainSerializer(_sorted_members, dict[str, str], when_used="json")]
+_Pauses = Annotated[dict[int, _Seconds], PlainSerializer(_sorted_members, dict[int, _Number], when_used="json")]
 
 
 _field_names: dict[frozenset[str], set[str]] = {}
@@ -37,6 +80,21 @@ class _Event(BaseModel):
         """
         names = self.model_fields_set
         object.__setattr__(self, "__pydantic_fields_set__", _field_names.setdefault(frozenset(names), names))
+
+
+class _Canonical(_Event):
+    """An event, or a part of one, that pydantic writes as canonical JSON.
+
+    `canonical_json` takes several times as long, and a large round has two such events a cell. The fields are in their
+    canonical order, and each is of a type whose values pydantic writes as RFC 8785 does, or refuses to write.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        found = handler(source)
+        fields: Any = handler.resolve_ref_schema(found)["schema"]
+        fields["fields"] = dict(sorted(fields["fields"].items()))
+        return found
 
 
 class TaskRecord(_Event):
@@ -112,17 +170,17 @@ class SubmissionAdmitted(_Event):
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """A defence against an attack, or against clean pictures (null)."""
+    """A defence against an attack, or against clean pictures (null). Its fields are in their canonical order."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    defence: str
     attack: str | None
+    defence: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """One job of the plan.
+    """One job of the plan. Its fields are in their canonical order.
 
     `cells` are those whose pictures it asks about, and `keys` a digest of everything that goes into each: a cell with
     the same key is never played twice (X4). `origin_round` names the round that it was played in, empty for this one.
@@ -130,22 +188,22 @@ class JobRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    id: str
-    stage: Stage
-    submission: str
     cells: tuple[CellRecord, ...] = ()
+    id: str
     keys: tuple[str, ...] = ()
     origin_round: str = ""
+    stage: Stage
+    submission: str
 
 
-class PlanMade(_Event):
+class PlanMade(_Canonical):
     """What has to be played. A later plan replaces an earlier one; finished jobs keep their ids."""
 
     kind: Literal["plan_made"] = "plan_made"
     jobs: list[JobRecord]
 
 
-class FaultRecord(_Event):
+class FaultRecord(_Canonical):
     """A submission's fault, in the words of the error tree, and how many pictures of the step are charged with it.
 
     None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
@@ -158,13 +216,13 @@ class FaultRecord(_Event):
     code: str
     reason: str = ""
     message: str
-    pictures: int = Field(ge=0)
-    question_pictures: int = Field(default=0, ge=0)
-    times: int = Field(default=1, ge=1)
+    pictures: _Count
+    question_pictures: _Count = 0
+    times: _Count = Field(default=1, ge=1)
     submission: str = ""
 
 
-class SandboxRecord(_Event):
+class SandboxRecord(_Canonical):
     """How one sandbox of a job ended, why, and what it used.
 
     `ending` is what the backend saw, `reason` also what execution ended it for. `code` is the exit status where the
@@ -176,33 +234,33 @@ class SandboxRecord(_Event):
 
     ending: str
     reason: ExitReason | None
-    code: int | None
-    wall_seconds: Seconds
-    cpu_seconds: float | None
-    peak_bytes: int | None
-    peak_pids: int | None
-    kills: Annotated[int, Field(ge=0)]
+    code: _Integer | None
+    wall_seconds: _Seconds
+    cpu_seconds: _Number | None
+    peak_bytes: _Integer | None
+    peak_pids: _Integer | None
+    kills: _Count
     sampled: bool
-    stdin_bytes: Annotated[int, Field(ge=0)] | None
-    stdout_bytes: Annotated[int, Field(ge=0)] | None
-    stderr_bytes: Annotated[int, Field(ge=0)] | None
+    stdin_bytes: _Count | None
+    stdout_bytes: _Count | None
+    stderr_bytes: _Count | None
     stderr: Digest | None
     submission: str = ""
 
 
-class SessionRecord(_Event):
+class SessionRecord(_Canonical):
     """How a replayed session was laid out (integrity.replay_session).
 
     `seed` is what its last sandbox was told in `hello`; null where none was started, the job having given up.
     """
 
     purpose: str
-    batch: int
-    pauses: dict[int, Seconds] = {}
-    seed: int | None
+    batch: _Integer
+    pauses: _Pauses = {}
+    seed: _Integer | None
 
 
-class StepFinished(_Event):
+class StepFinished(_Canonical):
     """A step of a job was played. `seconds` is the player's work alone (rule A15).
 
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
@@ -232,22 +290,22 @@ class StepFinished(_Event):
     job: str
     stage: Stage
     submission: str
-    step: int
+    step: _Integer
     cells: list[CellRecord]
-    blobs: dict[str, Digest]
+    blobs: _Blobs
     faults: list[FaultRecord]
-    seconds: Seconds
-    fault_seconds: Seconds = 0.0
+    seconds: _Seconds
+    fault_seconds: _Seconds = 0.0
     node: str = ""
     sandboxes: list[SandboxRecord] = Field(default_factory=list)
     fresh: bool = True
     fresh_copy: str = ""
     transcript: str = ""
-    attack_seconds: Seconds = 0.0
+    attack_seconds: _Seconds = 0.0
     session: SessionRecord | None = None
 
 
-class JobFinished(_Event):
+class JobFinished(_Canonical):
     """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain."""
 
     kind: Literal["job_finished"] = "job_finished"
@@ -255,7 +313,7 @@ class JobFinished(_Event):
     stage: Stage
     submission: str
     device: str | None
-    seconds: Seconds
+    seconds: _Seconds
     sandboxes: list[SandboxRecord]
 
 
@@ -426,6 +484,36 @@ CoreEvent = (
 )
 
 Event = CoreEvent | FormatEvent
+
+_canonical_events: dict[str, type[PlanMade] | type[StepFinished] | type[JobFinished]] = {
+    "plan_made": PlanMade,
+    "step_finished": StepFinished,
+    "job_finished": JobFinished,
+}
+
+
+def event_text(event: Event) -> str:
+    """Returns an event as canonical JSON. Raises ValueError like `canonical_json`."""
+    if isinstance(event, _Canonical):
+        with suppress(PydanticSerializationError):
+            return event.model_dump_json(context=_REQUIRE_CANONICAL)
+    return canonical_json(event.model_dump(mode="json"))
+
+
+def read_canonical_event(kind: str, text: str) -> Event | None:
+    """Returns the event whose text, by `event_text`, this is to the byte; the same as `parse_core_event` of its value.
+
+    None for every other text, and for the kinds that pydantic does not write as canonical JSON.
+    """
+    model = _canonical_events.get(kind)
+    if model is None:
+        return None
+    try:
+        event = model.model_validate_json(text)
+    except ValidationError:
+        return None
+    return event if event_text(event) == text else None
+
 
 _event: TypeAdapter[CoreEvent] = TypeAdapter(Annotated[CoreEvent, Field(discriminator="kind")])
 

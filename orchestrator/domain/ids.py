@@ -21,7 +21,7 @@ SEED_BITS = 53
 """Seeds travel as JSON integers, which are exact up to 2^53."""
 
 
-_LARGEST_EXACT = 2**53 - 1
+LARGEST_EXACT = 2**53 - 1
 """The largest integer that RFC 8785 writes: numbers are doubles there, and the next but one is not exact."""
 _LITERALS = {None: "null", True: "true", False: "false"}
 _MEMBERS_OF_EVENTS = 32
@@ -69,7 +69,7 @@ def _write_number(value: Any) -> str:
 
     Where Python writes a fraction without an exponent, ECMAScript writes the same digits.
     """
-    if isinstance(value, (int, float)) and -_LARGEST_EXACT <= value <= _LARGEST_EXACT:
+    if isinstance(value, (int, float)) and -LARGEST_EXACT <= value <= LARGEST_EXACT:
         if isinstance(value, int) or value.is_integer():
             return int.__repr__(int(value))
         text = float.__repr__(value)
@@ -100,10 +100,10 @@ def parse_json(text: str | bytes) -> Any:
 
 def _parse_integer(digits: str) -> int | float:
     """Returns an exact integer, or the double that more digits stand for."""
-    if len(digits) < len(str(_LARGEST_EXACT)):
+    if len(digits) < len(str(LARGEST_EXACT)):
         return int(digits)
     number = float(digits)
-    return number if abs(number) > _LARGEST_EXACT else int(digits)
+    return number if abs(number) > LARGEST_EXACT else int(digits)
 
 
 def digest(data: bytes | str) -> str:

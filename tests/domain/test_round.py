@@ -273,7 +273,9 @@ def test_every_sandbox_is_known_once():
     done = FINISHED.model_copy(update={"sandboxes": [sandbox(2)]})
     others = step(0, job="j9", submission="b", sandboxes=[sandbox(9)])
     jobs = {"j1": "a", "j2": "a", "j9": "b"}
-    plan = events.PlanMade(jobs=[events.JobRecord(job, Stage.CLASSIFY, whose) for job, whose in jobs.items()])
+    plan = events.PlanMade(
+        jobs=[events.JobRecord(id=job, stage=Stage.CLASSIFY, submission=whose) for job, whose in jobs.items()]
+    )
     found = told(plan, step(0, sandboxes=[sandbox(1)]), done, unfinished, others)
     assert [s.wall_seconds for s in found.sandboxes_of("a")] == [1, 3, 2]
     assert [s.wall_seconds for s in found.sandboxes_of("b")] == [9]

@@ -382,7 +382,7 @@ def begin_round(folder):
     place = seasons.ContestFolder(folder).round("initial", "digits")
     place.create()
     ledger = place.ledger()
-    jobs = [events.JobRecord(f"job{number}", Stage.PERTURB, "square") for number in (1, 2)]
+    jobs = [events.JobRecord(id=f"job{number}", stage=Stage.PERTURB, submission="square") for number in (1, 2)]
     ledger.append(
         events.PlanMade(jobs=jobs),
         events.JobFinished(job="job1", stage="perturb", submission="square", device=None, seconds=1, sandboxes=[]),
@@ -419,11 +419,14 @@ def test_stages_are_counted_by_their_jobs_and_cells(contest):
     """A plan's classified cells are those of its classify jobs, and done with them; what is lost is not done."""
     place = seasons.ContestFolder(contest).round("initial", "digits")
     place.create()
-    cells = tuple(events.CellRecord("filter", attack) for attack in (None, "square"))
+    cells = tuple(events.CellRecord(defence="filter", attack=attack) for attack in (None, "square"))
     jobs = [
-        events.JobRecord("made", Stage.PERTURB, "square"),
-        *(events.JobRecord(name, Stage.CLASSIFY, "filter", cells) for name in ("first", "second")),
-        events.JobRecord("again", Stage.REPLAY, "filter", cells),
+        events.JobRecord(id="made", stage=Stage.PERTURB, submission="square"),
+        *(
+            events.JobRecord(id=name, stage=Stage.CLASSIFY, submission="filter", cells=cells)
+            for name in ("first", "second")
+        ),
+        events.JobRecord(id="again", stage=Stage.REPLAY, submission="filter", cells=cells),
     ]
     done = [
         events.JobFinished(job=name, stage=Stage.CLASSIFY, submission="x", device=None, seconds=1, sandboxes=[])

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.contest_events import ContestOpened
-from orchestrator.domain.events import Event, RoundOpened
-from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.domain.events import Event, RoundOpened, event_text
+from orchestrator.domain.ids import digest
 from orchestrator.domain.versions import FORMAT_VERSION, unreadable_version
 from orchestrator.errors import StoreFault
 
@@ -99,7 +99,7 @@ def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> L
     """Returns the entry that follows `previous`. Raises ValueError for a time in another form than `format_time`'s."""
     if not _TIME.fullmatch(time):
         raise ValueError(f"{time!r} is no time of a ledger; use format_time")
-    text = canonical_json(event.model_dump(mode="json"))
+    text = event_text(event)
     leaf = leaf_hash(seq, time, salt, text)
     return LedgerEntry(seq, time, salt, event, text, previous, leaf, entry_hash(previous, leaf))
 

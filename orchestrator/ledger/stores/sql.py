@@ -18,7 +18,7 @@ import structlog
 from pydantic import ValidationError
 from sqlalchemy import exc
 
-from orchestrator.domain.events import Event
+from orchestrator.domain.events import Event, read_canonical_event
 from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.ids import parse_json
 from orchestrator.domain.text import printable
@@ -216,12 +216,17 @@ class SqlLedger:
             yield entry
 
     def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
-        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event.
+        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event."""
+        seq, time, kind, salt, text, previous, found = row
+        event = read_canonical_event(kind, text) or self._event(seq, kind, text)
+        return base.LedgerEntry(seq, time, salt, event, text, previous, leaf, found)
+
+    def _event(self, seq: int, kind: str, text: str) -> Event:
+        """Returns the event in a text.
 
         The hashes cover the text, so its value is compared and no canonical text is made again: that would be a third
         of the time that reading takes. Who verifies a bundle does make it again.
         """
-        seq, time, kind, salt, text, previous, found = row
         try:
             value = parse_json(text)
             event = parse_event(value)
@@ -235,7 +240,7 @@ class SqlLedger:
             ) from error
         if kind != event.kind or value != event.model_dump(mode="json"):
             raise self._broken(seq)
-        return base.LedgerEntry(seq, time, salt, event, text, previous, leaf, found)
+        return event
 
     def _chain(self, after: int = 0, previous: str = base.GENESIS, time: str = "") -> Iterator[tuple[Any, str]]:
         """Yields the rows behind an entry with their leaves, if their hashes are right and their times do not run back.
