@@ -86,12 +86,14 @@ def cell_intervals(
     """Returns how sure each cell is; `attacked` are the pictures of those cells that do not have all."""
     attacked = attacked or {}
     accuracies: dict[Cell, tuple[float, float]] = {}
-    by_size: dict[int, list[Cell]] = {}
+    by_size: dict[int, dict[Cell, int]] = {}
     for cell in cells:
-        by_size.setdefault(int(attacked[cell].sum()) if cell in attacked else len(held[cell]), []).append(cell)
-    for total, alike in by_size.items():
-        limits = uncertainty.accuracy_intervals([int(np.count_nonzero(held[cell])) for cell in alike], total)
-        accuracies |= dict(zip(alike, _rounded_pairs(limits), strict=True))
+        pictures = held[cell]
+        size = int(attacked[cell].sum()) if cell in attacked else len(pictures)
+        by_size.setdefault(size, {})[cell] = int(np.count_nonzero(pictures))
+    for total, counts in by_size.items():
+        limits = uncertainty.accuracy_intervals(list(counts.values()), total)
+        accuracies |= dict(zip(counts, _rounded_pairs(limits), strict=True))
     changes = _delta_intervals(cells, held, attacked)
     return {cell: CellIntervals(accuracies[cell], changes.get(cell)) for cell in cells}
 

@@ -40,6 +40,7 @@ from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring import intervals
 from orchestrator.scoring import results_file as doc
 from orchestrator.scoring.fault_texts import fault_text
+from orchestrator.scoring.picture_bits import PictureBits
 from orchestrator.scoring.query_curves import query_parts
 
 ISOLATION_NOTES = {
@@ -80,7 +81,7 @@ class RoundScoring:
         self._examples = self._collect_examples()
         self._queried = frozenset(self._record.queried_cells())
         self.tallies: dict[Cell, Tally] = {}
-        self._correct: dict[Cell, NDArray[np.bool_]] = {}
+        self._correct = PictureBits()
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
         self._fooled: dict[Cell, NDArray[np.bool_]] = {}  # of the cells alone whose pictures were made by queries
         self._count_cells()
@@ -193,7 +194,7 @@ class RoundScoring:
             for cell in row
         ]
         self.tallies.update(zip(row, tally_cells(outcomes, answers, made), strict=True))
-        self._correct.update(zip(row, credited_pictures(outcomes), strict=True))
+        self._correct.add(row, credited_pictures(outcomes))
         attacked = outcomes != PictureOutcome.NOT_ATTACKED
         self._attacked |= {cell: attacked[place] for place, cell in enumerate(row) if not attacked[place].all()}
         for cell, found in zip(row, outcomes, strict=True):
@@ -382,11 +383,12 @@ class RoundScoring:
 
     def _clean_accuracy(self, cell: Cell) -> Fraction | None:
         """Returns how much of a cell's pictures its defence gets right where nobody attacked them."""
-        correct, attacked = self._correct.get(Cell(cell.defence)), self._attacked.get(cell)
-        if correct is None:
+        clean, attacked = Cell(cell.defence), self._attacked.get(cell)
+        if clean not in self._correct:
             return None
         if attacked is None:
-            return self.tallies[Cell(cell.defence)].accuracy
+            return self.tallies[clean].accuracy
+        correct = self._correct[clean]
         return Fraction(int((correct & attacked).sum()), int(attacked.sum()))
 
     def _replay_part(self, coverage: events.ReplayJudged) -> doc.ReplayPart:
