@@ -1,5 +1,6 @@
 """One picture decided. Everything here works on whole cells or several, one array element a picture."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -120,7 +121,13 @@ class Tally:
     @property
     def accuracy(self) -> Fraction:
         """The share of all pictures that count as classified correctly, exactly."""
-        return Fraction(self.credited, self.total)
+        return _exact_share(self.credited, self.total)
+
+
+@functools.lru_cache(4096)
+def _exact_share(count: int, total: int) -> Fraction:
+    """Returns a share exactly: making a fraction takes long, and the cells of a round have few different ones."""
+    return Fraction(count, total)
 
 
 def count_by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
@@ -193,6 +200,10 @@ def tally_cells(outcomes: NDArray[np.int8], answers: Answers, forfeits: Sequence
     ]
 
 
-def accuracy_drop(before: Fraction, after: Fraction) -> Fraction:
-    """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11)."""
-    return (before - after) * 100
+def accuracy_drop(before: Fraction, after: Fraction) -> float:
+    """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11).
+
+    It is the float that is nearest to the exact number: Python divides integers so.
+    """
+    lost = before.numerator * after.denominator - after.numerator * before.denominator
+    return 100 * lost / (before.denominator * after.denominator)

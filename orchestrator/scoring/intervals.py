@@ -118,16 +118,24 @@ def _delta_intervals(
 
 def _largest_contribution(terms: ScoreTerms) -> float:
     """Returns the most that one picture can contribute to a number, up or down, as a share of 100 points."""
-    up = sum(float(weight) for weight in terms.values() if weight > 0)
-    down = -sum(float(weight) for weight in terms.values() if weight < 0)
+    weights = _float_weights(terms)
+    up = sum(weight for weight in weights if weight > 0)
+    down = -sum(weight for weight in weights if weight < 0)
     return max(up, down)
+
+
+def _float_weights(terms: ScoreTerms) -> list[float]:
+    """Returns the weights of terms, in their order. Fractions are slow, and many cells share one."""
+    different = {id(weight): weight for weight in terms.values()}
+    floats = {name: float(weight) for name, weight in different.items()}
+    return [floats[id(weight)] for weight in terms.values()]
 
 
 def contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.float64]:
     """Returns what each picture contributes to a number, in points [n]: the number is their mean."""
     total = np.zeros(len(next(iter(correct.values()))))
-    for cell, weight in terms.items():
-        total += float(weight) * correct[cell]
+    for cell, weight in zip(terms, _float_weights(terms), strict=True):
+        total += weight * correct[cell]
     points: NDArray[np.float64] = uncertainty.MAX_DELTA_POINTS * total
     return points
 

@@ -377,7 +377,7 @@ class RoundScoring:
             not_played=counts.not_played,
             accuracy=float(accuracy),
             accuracy_interval=sure.accuracy,
-            delta=None if delta is None else float(delta),
+            delta=delta,
             delta_interval=sure.delta,
         )
 

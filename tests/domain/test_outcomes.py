@@ -131,9 +131,11 @@ def test_delta_is_in_percentage_points():
     assert accuracy_drop(Fraction(80, 100), Fraction(60, 100)) == 20
 
 
-def test_delta_is_an_exact_fraction():
-    """A third of the pictures is a third, not a rounded number of points."""
-    assert accuracy_drop(Fraction(1), Fraction(1, 3)) == Fraction(200, 3)
+@given(*[st.tuples(st.integers(0, 60_000), st.integers(0, 60_000)).filter(any)] * 2)
+def test_delta_is_the_float_nearest_to_the_exact_number(before: tuple[int, int], after: tuple[int, int]):
+    """No rounding of an accuracy is in a delta: it is as if it were rounded once, from the exact fraction."""
+    clean, attacked = (Fraction(min(pair), max(pair)) for pair in (before, after))
+    assert accuracy_drop(clean, attacked) == float((clean - attacked) * 100)
 
 
 def test_delta_can_be_negative():

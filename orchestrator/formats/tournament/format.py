@@ -449,12 +449,17 @@ def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -
 
 
 def _score_of_terms(observed: Observations, terms: ScoreTerms) -> Fraction:
-    """Returns what terms come to, in points: what held is added up before it is weighed."""
-    credited: Counter[tuple[Fraction, int]] = Counter()
+    """Returns what terms come to, in points: what held is added up before it is weighed.
+
+    Weights are told apart by identity: hashing a fraction is slow, and many cells share one.
+    """
+    weights = {id(weight): weight for weight in terms.values()}
+    credited: Counter[tuple[int, int]] = Counter()
     for cell, weight in terms.items():
         tally = observed.tallies[cell]
-        credited[weight, tally.total] += tally.credited
-    return 100 * sum((weight * Fraction(count, total) for (weight, total), count in credited.items()), Fraction(0))
+        credited[id(weight), tally.total] += tally.credited
+    shares = (weights[name] * Fraction(count, total) for (name, total), count in credited.items())
+    return 100 * sum(shares, Fraction(0))
 
 
 def _opponent_group(observed: Observations) -> str:
