@@ -18,7 +18,8 @@ from orchestrator.cli import console, output_paths, remote, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_side, safe_text
 from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.contest_format import Format, Leaderboard
+from orchestrator.domain.contest_format import Format
+from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted.boards import boards
