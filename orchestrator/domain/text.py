@@ -14,7 +14,9 @@ def printable(text: str | bytes, limit: int = DEFAULT_LIMIT) -> str:
     """
     if isinstance(text, bytes):
         text = text[: 4 * (limit + 1)].decode("utf-8", "replace")
-    escaped = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
+    escaped = text[: limit + 1]
+    if not escaped.isprintable():  # asked of all at once: nearly every text is, and reports have many
+        escaped = "".join(c if c.isprintable() else _escape(c) for c in escaped)
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
 
 
