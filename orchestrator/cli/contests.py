@@ -133,11 +133,12 @@ def check(
     warnings = contest.format.rule_warnings() + [
         warning for task in tasks for warning in contest.format.task_warnings(task)
     ]
-    warnings += [
-        f"a season with this file could not play its round {name}: {problem.what}; {problem.remedy}"
-        for name, problems in seasons.season_problems(contest, roster).items()
-        for problem in problems
-    ]
+    if not contest.file.submissions:  # else the file is a round by itself, and no season's
+        warnings += [
+            f"a season with this file could not play its round {name}: {problem.what}; {problem.remedy}"
+            for name, problems in seasons.season_problems(contest, roster).items()
+            for problem in problems
+        ]
     if as_json:
         effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
         task_rows = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]

@@ -30,8 +30,8 @@ class Entry:
 
     `receipt_number` is its place among all that was handed in, from 1, in the order of the ledger: what is earlier
     (rule A16). That is the order of arrivals, in whichever order they were admitted. `received_at` is when the clock
-    said that it was received, `arrived_at` when it had arrived, in UTC, empty for what was handed in at the desk.
-    `people` were its team when it arrived or was handed in at the desk, and are bound by it as long as it plays (rule
+    said that it was received, `arrived_at` when it had arrived, in UTC, empty for what organizers handed in by command.
+    `people` were its team when it arrived or was handed in, and are bound by it as long as it plays (rule
     A1). `withdrawn` and `disqualified` hold the reason, empty where neither happened.
     """
 

@@ -63,13 +63,16 @@ def test_a_value_is_shown_as_a_file_has_it(value, text) -> None:
     assert value_text(value) == text
 
 
-def test_check_warns_of_a_season_that_could_not_be_played() -> None:
-    """A tournament without the baselines of its initial round is fine as one round, and says what a season lacks."""
-    done = sparring("contest", "check", DEMO.parent.parent / "query" / "contest.yaml", "--json")
-    assert done.exit_code == 0
-    warnings = json.loads(done.stdout)["warnings"]
-    assert any("could not play its round initial" in each and "fgsm_trained" in each for each in warnings)
-    assert json.loads(sparring("contest", "check", DEMO, "--json").stdout)["warnings"] == []
+def test_check_warns_of_a_season_that_could_not_be_played(tmp_path) -> None:
+    """A file without submissions waits for a season: it is said what that lacks. One that lists some is one round."""
+    listed, season = DEMO.parent.parent / "query" / "contest.yaml", tmp_path / "season.yaml"
+    images = DEMO.parents[2] / "images"
+    text = listed.read_text().replace("../../images", str(images))
+    season.write_text(f"{text[: text.index('submissions:')].rstrip()}\n  - {{folder: {images}/attack_noise}}\n")
+    warned = json.loads(sparring("contest", "check", season, "--json").stdout)["warnings"]
+    assert any("could not play its round initial" in each and "fgsm_trained" in each for each in warned)
+    for one_round in (listed, DEMO):
+        assert json.loads(sparring("contest", "check", one_round, "--json").stdout)["warnings"] == []
 
 
 def test_check_gives_json() -> None:

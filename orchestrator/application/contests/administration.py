@@ -68,7 +68,7 @@ class SubmissionRequest:
     is_pictures: bool = False
     """Whether it is an archive of pictures, of which nothing is started."""
     arrival: str = ""
-    """The arrival that it is, whose time, day and actor are its own; empty for what is handed in at the desk."""
+    """The arrival that it is, whose time, day and actor are its own; empty for what organizers hand in by command."""
     arrived_at: datetime | None = None
     """For what is not noted as an arrival yet: the time by which it is judged."""
 
@@ -491,7 +491,7 @@ class ContestAdmin:
         return ImageSource(folder=submitted.folder, image=tag, command=command)
 
     def _arrival_time(self, submitted: SubmissionRequest) -> datetime | None:
-        """Returns when the ledger says that a submission arrived, None for one that is handed in at the desk."""
+        """Returns when the ledger says that a submission arrived, None for one that organizers hand in by command."""
         return datetime.fromisoformat(self.season.arrivals[submitted.arrival].time) if submitted.arrival else None
 
     def _judged_time(self, submitted: SubmissionRequest) -> datetime:
