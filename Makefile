@@ -9,8 +9,9 @@ OUT ?= demo
 WORKERS ?= 4
 # What two databases could do differently: unique fields, transactions, conflicts, times, the order of rows.
 ACCOUNTS := $(addprefix tests/web/test_,accounts.py session_security.py uploads.py housekeeping.py contest_site.py health.py)
-# Workers take groups of tests in the order of tests/conftest.py, the longest first.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# Workers take groups of tests in the order of tests/conftest.py, the longest first. A test that runs `make` is no part of
+# this one, whose jobs its own would warn about.
+PYTEST := env --unset=MAKEFLAGS $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
