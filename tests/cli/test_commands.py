@@ -313,15 +313,9 @@ def test_no_command_logs_to_standard_output(capsys) -> None:
 
 
 @pytest.mark.slow
-def test_baseline_training_is_reproducible(tmp_path) -> None:
-    """The recipe gives the committed weights' accuracy; with the same seed an epoch of it gives the same file twice."""
-    files = [tmp_path / name for name in ("whole.safetensors", "a.safetensors", "b.safetensors")]
-    epochs = ([], ["--epochs", "1"], ["--epochs", "1"])
-    whole, *_ = [
-        json.loads(sparring("baseline", "train", "--out", file, *words, "--json").stdout)
-        for file, words in zip(files, epochs, strict=True)
-    ]
-    assert files[1].read_bytes() == files[2].read_bytes()
+def test_the_recipe_gives_the_committed_accuracy(tmp_path) -> None:
+    """`baseline train` trains by the committed recipe; that bits repeat is shown in tests/images/test_training.py."""
+    whole = json.loads(sparring("baseline", "train", "--out", tmp_path / "whole.safetensors", "--json").stdout)
     assert whole["test_accuracy"] > 0.95
     assert whole["recipe"] == "clean"
 
