@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.application.contests import rejudging
-from orchestrator.application.contests.rejudging import RejudgedRound
+from orchestrator.application.contests import rescoring
+from orchestrator.application.contests.rescoring import RescoredRound
 from orchestrator.application.contests.unrestricted_views import board_table
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
@@ -159,10 +159,10 @@ def print_season(documents: list[Results], *, as_json: bool) -> None:
         print_results(document)
 
 
-def print_rejudged(one: RejudgedRound) -> None:
+def print_rescored(one: RescoredRound) -> None:
     """Prints what changes on every board of one round, and of the first round who would go on."""
     out.rule(f"{safe_text(one.task)}, {safe_text(one.round)} round")
-    document = rejudged_document(one)
+    document = rescored_document(one)
     for change in document["rows"]:
         before, after = (_rank_text(change[when]) for when in ("before", "after"))
         out.print(
@@ -178,7 +178,7 @@ def print_rejudged(one: RejudgedRound) -> None:
             out.print(f"would go on {when}: {safe_text(outcome_text, 2000)}", soft_wrap=True)
 
 
-def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
+def rescored_document(one: RescoredRound) -> dict[str, Any]:
     """Returns the rows that differ under other rules; of the first round also who would go on before and after."""
     rows = [
         {
@@ -187,7 +187,7 @@ def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
             "before": _row_summary(change.before),
             "after": _row_summary(change.after),
         }
-        for change in rejudging.changed_rows(one)
+        for change in rescoring.changed_rows(one)
     ]
     outcomes = {
         when: found.model_dump(mode="json", exclude={"kind", "actor", "task", "reason"})

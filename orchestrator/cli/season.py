@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
+from orchestrator.application.contests import package_submission, picture_submission, report_writer, rescoring, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
@@ -332,14 +332,14 @@ def rescore(
     if (apply or drop) and not reason:
         raise UsageError("say why: --reason")
     with seasons.administer(folder, by) as admin:
-        rejudged_rounds = rejudging.rejudge(admin, task)
+        rescored_rounds = rescoring.rescore(admin, task)
         if apply or drop:
-            rejudging.record_decision(admin, reason, apply=apply)
+            rescoring.record_decision(admin, reason, apply=apply)
     if as_json:
-        console.print_json([results_output.rejudged_document(round_) for round_ in rejudged_rounds])
+        console.print_json([results_output.rescored_document(round_) for round_ in rescored_rounds])
         return
-    for round_ in rejudged_rounds:
-        results_output.print_rejudged(round_)
+    for round_ in rescored_rounds:
+        results_output.print_rescored(round_)
     if not (apply or drop):
         out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import rejudging, seasons
+from orchestrator.application.contests import rescoring, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.execution_target import LocalTarget
@@ -126,7 +126,7 @@ def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
     """Where only finalists play the final, who comes later is admitted to it and plays nothing: it is complete."""
     played.write(final="finalists")
     with played.desk() as desk:
-        rejudging.record_decision(desk, "a smaller final", apply=True)
+        rescoring.record_decision(desk, "a smaller final", apply=True)
     played.promote()
     played.play("final")
     played.submit("Three", played.player("defence_constant"))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.application.contests import rejudging, seasons
+from orchestrator.application.contests import rescoring, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events, events
@@ -303,7 +303,7 @@ def test_what_decides_play_cannot_change(entered) -> None:
     entered.play("initial")
     entered.write(on_missing="clean")
     with entered.desk() as desk, pytest.raises(UsageError, match=r"rules\.on_missing decide what is played"):
-        rejudging.rejudge(desk)
+        rescoring.rescore(desk)
     with pytest.raises(UsageError, match=r"rules\.on_missing in .* changed since the contest was judged"):
         entered.play("initial")
     entered.write(on_missing="held")  # the default, now in words
@@ -321,7 +321,7 @@ def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     ):
         entered.play("final")
     with entered.desk() as desk:
-        rejudging.record_decision(desk, "the jury wants a floor", apply=True)
+        rescoring.record_decision(desk, "the jury wants a floor", apply=True)
     entered.promote()
     (final,) = entered.play("final")
     assert final.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
@@ -350,14 +350,14 @@ def test_other_tasks_may_come_and_go(entered) -> None:
 
 
 @pytest.mark.slow
-def test_a_rejudgement_is_looked_at_first(entered) -> None:
+def test_a_rescoring_is_looked_at_first(entered) -> None:
     """Board against board is shown, and nothing is changed by looking (A12)."""
     entered.play("initial")
     shown = (entered.folder.round("initial", "quarters").path / "results.json").read_text()
     before = entered.entries()
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        (found,) = rejudging.rejudge(desk, "quarters")
+        (found,) = rescoring.rescore(desk, "quarters")
     assert (found.task, found.round) == ("quarters", "initial")
     assert rows(found.before, "defences_initial")["defence_constant"].rank == 1
     assert rows(found.after, "defences_initial")["defence_constant"].rank is None
@@ -370,12 +370,12 @@ def test_a_rejudgement_is_looked_at_first(entered) -> None:
 
 
 @pytest.mark.slow
-def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
+def test_a_rescoring_is_applied_as_an_act(entered) -> None:
     """Applied, the new rules hold for every board, file and promotion, and the old ones stay on record (A12)."""
     entered.play("initial")
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        rejudging.record_decision(desk, "the jury wants a floor", apply=True)
+        rescoring.record_decision(desk, "the jury wants a floor", apply=True)
     (changed,) = entered.acts(contest_events.RulesChanged)
     assert (changed.actor, changed.reason) == ("desk", "the jury wants a floor")
     written = json.loads((entered.folder.round("initial", "quarters").path / "results.json").read_text())
@@ -384,17 +384,17 @@ def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     assert entered.promote()[1] == ("defence_honest",)
     entered.write()
     with entered.desk() as desk:
-        (found,) = rejudging.rejudge(desk)
+        (found,) = rescoring.rescore(desk)
     assert rows(found.before, "defences_initial")["defence_constant"].rank is None
 
 
 @pytest.mark.slow
-def test_a_rejudgement_is_dropped_as_an_act(entered) -> None:
+def test_a_rescoring_is_dropped_as_an_act(entered) -> None:
     """Dropped, it is on record that it was looked at, and every board stays (A12)."""
     entered.play("initial")
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        rejudging.record_decision(desk, "too late for that", apply=False)
+        rescoring.record_decision(desk, "too late for that", apply=False)
         (results,) = seasons.latest_results(desk)
     (dropped,) = entered.acts(contest_events.RejudgementDropped)
     assert dropped.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
@@ -406,7 +406,7 @@ def test_settling_needs_a_reason(entered) -> None:
     """Neither is done without one."""
     entered.play("initial")
     with entered.desk() as desk, pytest.raises(UsageError, match="reason"):
-        rejudging.record_decision(desk, "", apply=True)
+        rescoring.record_decision(desk, "", apply=True)
     assert entered.acts(contest_events.RulesChanged) == []
 
 

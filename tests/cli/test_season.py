@@ -327,7 +327,7 @@ def test_a_usage_error_comes_as_json(cup) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "usage"
 
 
-def test_rejudging_nothing_shows_nothing(entered) -> None:
+def test_rescoring_nothing_shows_nothing(entered) -> None:
     """Before the first round there is no board to compare, and nothing is written."""
     done = sparring("rescore", entered, "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import FileResponse, Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import rejudging, round_requests, round_states, seasons
+from orchestrator.application.contests import rescoring, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.ledger_in_words import read_deeds
 from orchestrator.application.publishing import bundles, published_bundles
@@ -155,19 +155,19 @@ def rules(visit: Visit) -> HttpResponseBase:
             with admin.alone():
                 if _digest(seasons.changed_rules(admin)) != form.cleaned_data["shown"]:
                     raise UsageError(_CHANGED)
-                rejudging.record_decision(
+                rescoring.record_decision(
                     admin, form.cleaned_data["reason"], apply=form.cleaned_data["decision"] == "apply"
                 )
 
         problem, done = act_once(visit, form, act)
         if not problem:
             return redirect_after(visit, "organize-rules", done=done, text="The decision is on the record.")
-    obstacle, rejudged = "", []
+    obstacle, rescored = "", []
     changed: dict[str, tuple[Any, Any]] = {}
     try:
         with visit.site.administer(visit.actor.person) as admin:
             changed = seasons.changed_rules(admin)
-            rejudged = rejudging.rejudge(admin) if changed else []
+            rescored = rescoring.rescore(admin) if changed else []
     except (Rejected, UsageError) as error:  # the file cannot be read, or has rules that cannot be looked at
         obstacle = str(error)
     if not posted or problem:
@@ -179,7 +179,7 @@ def rules(visit: Visit) -> HttpResponseBase:
         problem=problem,
         obstacle=obstacle,
         changed={name: tuple(map(canonical_json, pair)) for name, pair in changed.items()},
-        rejudged=[(one, rejudging.changed_rows(one)) for one in rejudged],
+        rescored=[(one, rescoring.changed_rows(one)) for one in rescored],
         status=409 if problem else 200,
     )
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.application.contests import rejudging
+from orchestrator.application.contests import rescoring
 from orchestrator.cli import results_output
 from orchestrator.domain import contest_events
 from orchestrator.errors import UsageError
@@ -39,10 +39,10 @@ def test_a_measure_that_did_not_play_is_refused(played, rules, named) -> None:
     before = played.entries()
     with played.desk() as desk:
         with pytest.raises(UsageError, match=f"the initial round of quarters cannot be judged so: {named}"):
-            rejudging.rejudge(desk)
+            rescoring.rescore(desk)
         for apply in (True, False):
             with pytest.raises(UsageError, match=named):
-                rejudging.record_decision(desk, "a slip", apply=apply)
+                rescoring.record_decision(desk, "a slip", apply=apply)
     assert played.entries() == before
 
 
@@ -53,10 +53,10 @@ def test_a_broken_rule_on_record_can_be_put_right(played) -> None:
         rules = desk.contest.format.rules.model_dump(mode="json") | {"initial": NOBODY}
         desk.append_event(contest_events.RulesChanged(actor="desk", rules=rules, reason="a slip"))
     with played.desk() as desk:
-        (found,) = rejudging.rejudge(desk)
+        (found,) = rescoring.rescore(desk)
         assert [board.name for board in found.before.boards] == ["defences_initial"]
-        document = results_output.rejudged_document(found)
-        rejudging.record_decision(desk, "put right", apply=True)
+        document = results_output.rescored_document(found)
+        rescoring.record_decision(desk, "put right", apply=True)
     changed = next(row for row in document["rows"] if row["submission"] == "attack_honest")
     assert (changed["board"], changed["before"]["rank"], changed["after"]["rank"]) == ("attacks_initial", None, 1)
     assert document["promoted"]["before"]["attacks"] == []
@@ -71,12 +71,12 @@ def test_who_would_go_on_is_told_of_the_first_round_alone(played, capsys) -> Non
     played.play("final")
     played.write(clean_floor={"baseline": "measure", "points": 0}, finalists=1)
     with played.desk() as desk:
-        initial, final = rejudging.rejudge(desk, "quarters")
+        initial, final = rescoring.rescore(desk, "quarters")
     assert (initial.round, final.round) == ("initial", "final")
     assert initial.outcome_after is not None
     assert (final.outcome_before, final.outcome_after) == (None, None)
-    assert results_output.rejudged_document(final)["promoted"] is None
-    results_output.print_rejudged(final)
+    assert results_output.rescored_document(final)["promoted"] is None
+    results_output.print_rescored(final)
     assert "would go on" not in capsys.readouterr().out
 
 
@@ -88,8 +88,8 @@ def test_who_would_go_on_is_shown_where_it_changes(cup, capsys) -> None:
     cup.play("initial")
     cup.write(clean_floor={"baseline": "measure", "points": 10})
     with cup.desk() as desk:
-        (found,) = rejudging.rejudge(desk)
-    results_output.print_rejudged(found)
+        (found,) = rescoring.rescore(desk)
+    results_output.print_rescored(found)
     shown = capsys.readouterr().out
     assert "would go on before: attacks attack_honest; defences defence_constant" in shown
     assert "would go on after: attacks attack_honest; defences none\n" in shown

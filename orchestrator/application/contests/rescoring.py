@@ -13,7 +13,7 @@ from orchestrator.scoring.results_file import Results, RowPart
 
 
 @dataclass(frozen=True, slots=True)
-class RejudgedRound:
+class RescoredRound:
     """One round under the rules as they are and as they would be; what would follow from its boards."""
 
     task: str
@@ -35,7 +35,7 @@ class ChangedRow:
     after: RowPart
 
 
-def changed_rows(one: RejudgedRound) -> list[ChangedRow]:
+def changed_rows(one: RescoredRound) -> list[ChangedRow]:
     """Returns the rows that differ in rank, score or reason, board by board."""
     then = {(board.name, row.submission): row for board in one.before.boards for row in board.rows}
     found = []
@@ -47,15 +47,15 @@ def changed_rows(one: RejudgedRound) -> list[ChangedRow]:
     return found
 
 
-def rejudge(admin: ContestAdmin, only: str | None = None) -> list[RejudgedRound]:
+def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]:
     """Returns every played board under the rules of the contest file as it is now, beside the ones that hold.
 
     Raises:
         UsageError: the rules decide what is played, or measure with somebody who did not play.
     """
     rules = admin.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(admin, rules)
-    rejudged = []
+    _check_rescorable(admin, rules)
+    rescored = []
     for task in seasons.task_names(admin, only):
         for name in (round_.name for round_ in admin.contest.format.rounds(admin.season, task)):
             folder = admin.folder.round(name, task)
@@ -70,18 +70,18 @@ def rejudge(admin: ContestAdmin, only: str | None = None) -> list[RejudgedRound]
             if name == admin.contest.format.promotes_from:
                 first, second = (scoring.outcome(actor=admin.actor, task=task) for scoring in (before, after))
                 outcomes = first, second
-            rejudged.append(RejudgedRound(task, name, before.results(head), after.results(head), *outcomes))
-    return rejudged
+            rescored.append(RescoredRound(task, name, before.results(head), after.results(head), *outcomes))
+    return rescored
 
 
 def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
     """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped.
 
     Raises:
-        UsageError: there is no reason, or these rules cannot be looked at; see `rejudge`.
+        UsageError: there is no reason, or these rules cannot be looked at; see `rescore`.
     """
     rules = admin.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(admin, rules)
+    _check_rescorable(admin, rules)
     fields = {"actor": admin.actor, "rules": rules, "reason": reason}
     admin.append_event(
         validated(contest_events.RulesChanged, **fields)
@@ -90,7 +90,7 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
     )
 
 
-def _check_rejudgeable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
+def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
     """Raises UsageError where the contest file's rules decide what is played, or measure with who did not play."""
     for opening, roster in seasons.opened_rounds(admin):
         if changed := play_rounds.changed_rules_of_play(
