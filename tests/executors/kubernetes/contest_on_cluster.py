@@ -176,6 +176,13 @@ def staged(require: Require) -> Iterator[Stage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def holder_pid(stage: Stage) -> int | None:
+    """Returns the process that holds the round's lease; None where nobody does."""
+    leases = Http(stage.cluster.url)("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases").json
+    holders = [each["spec"].get("holderIdentity") for each in leases["items"]]
+    return next((int(holder.rsplit("-", 2)[1]) for holder in holders if holder), None)
+
+
 def running(stage: Stage, attempt: int = 1) -> list[dict[str, Any]]:
     """Returns the pods of attempts of this number whose player was started and has not ended."""
     pods = Http(stage.cluster.url)("GET", f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"]

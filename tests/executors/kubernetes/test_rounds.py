@@ -24,7 +24,7 @@ from orchestrator.executors.kubernetes.api import Client
 from tests.kubernetes_api import eventually
 from tests.kubernetes_api.tests.conftest import Http
 
-from .contest_on_cluster import NAMESPACE, Disruptor, Stage, disruptions, running, staged, steps_of
+from .contest_on_cluster import NAMESPACE, Disruptor, Stage, disruptions, holder_pid, running, staged, steps_of
 
 pytestmark = pytest.mark.slow
 
@@ -210,15 +210,17 @@ def test_controllers_that_are_killed(stage):
     try:
         while any(life.poll() is None for life in lives):
             assert time.monotonic() < until, (stage.folder / "log").read_text()[-3000:]
-            time.sleep(1.5)
+            time.sleep(0.02)  # a player is asked for half a second, and only then is there something to leave behind
             ended = [life for life in lives if life.poll() is not None]
             assert {life.returncode for life in ended} <= {0, -signal.SIGKILL}, (stage.folder / "log").read_text()[
                 -3000:
             ]
-            if killed < KILLS and running(stage):
-                lives[killed % 2].kill()
-                lives[killed % 2].wait()
-                lives[killed % 2] = stage.started(path)
+            working = [life for life in lives if life.pid == holder_pid(stage)]
+            if killed < KILLS and working and running(stage):
+                lives.remove(working[0])
+                working[0].kill()
+                working[0].wait()
+                lives.append(stage.started(path))
                 killed += 1
     finally:
         for life in lives:
