@@ -295,12 +295,13 @@ def board(
     with seasons.administer(folder) as admin:
         head_line = f"head     {admin.head}, entry {admin.entry_count} of the contest's ledger: publish it, or keep it"
         stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
-        shows_standing = stands or as_of is not None
-        results = [] if shows_standing else seasons.latest_results(admin, phase, task)
-        if not (shows_standing or results):
-            raise report_writer.nothing_played(admin)
-    if shows_standing:
-        results_output.print_standing(_standing(folder, as_of), as_json=as_json)
+        results = [] if stands or as_of else seasons.latest_results(admin, phase, task)
+        nothing = report_writer.nothing_played(admin)
+    standing = _standing(folder, as_of) if stands or as_of else ()
+    if not (as_of or results or any(each.rows for each in standing)):
+        raise nothing
+    if standing:
+        results_output.print_standing(standing, as_json=as_json)
     else:
         results_output.print_season(results, as_json=as_json)
     if not (as_json or as_of):

@@ -156,7 +156,7 @@ def test_strangers_are_refused_without_isolation(cup) -> None:
         strict = play_rounds.ready_backend(
             desk.contest, cup.folder.path.resolve(), play_rounds.RunOptions(backend="process")
         )
-        with pytest.raises(Rejected, match="docker backend"):
+        with pytest.raises(Rejected, match="--backend container"):
             desk.submit(submitted, strict)
     assert cup.acts(contest_events.SubmissionReceived) == []
 
