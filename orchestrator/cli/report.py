@@ -12,12 +12,12 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 
-RoundDir = Annotated[Path, typer.Argument(help="The --out folder of `sparring round run`.", metavar="DIR")]
-
 
 @console.command
 def report(
-    folder: RoundDir,
+    folder: Annotated[
+        Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
+    ],
     with_parquet: Annotated[
         bool, typer.Option("--parquet", help="Write the site's tables as Parquet too; needs sparring[parquet].")
     ] = False,

@@ -56,9 +56,6 @@ RETRY_SECONDS = 15.0
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for ledger, blobs, results and report.", file_okay=False)]
-RoundDir = Annotated[
-    Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
-]
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once; default: what the cores or GPUs allow.")]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")]

@@ -19,7 +19,6 @@ from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_
 from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
-from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted.boards import boards
@@ -287,31 +286,33 @@ def board(
     """
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
-    if as_of is not None and (folder is None or phase is not None or task is not None):
-        raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
+    if as_of is not None:
+        if folder is None or phase is not None or task is not None:
+            raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
+        with open_unrestricted(folder) as contest:
+            found = contest.boards_of_day(as_of.date(), seasons.now())
+        results_output.print_standing(found, as_json=as_json)
+        return
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)
         return
     with seasons.administer(folder) as admin:
         head_line = f"head     {admin.head}, entry {admin.entry_count} of the contest's ledger: publish it, or keep it"
-        stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
-        results = [] if stands or as_of else seasons.latest_results(admin, phase, task)
         nothing = report_writer.nothing_played(admin)
-    standing = _standing(folder, as_of) if stands or as_of else ()
-    if not (as_of or results or any(each.rows for each in standing)):
-        raise nothing
-    if standing:
+        stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
+        results = [] if stands else seasons.latest_results(admin, phase, task)
+    if stands:
+        with open_unrestricted(folder) as contest:
+            standing = contest.read(boards)
+        if not any(each.rows for each in standing):
+            raise nothing
         results_output.print_standing(standing, as_json=as_json)
-    else:
+    elif results:
         results_output.print_season(results, as_json=as_json)
-    if not (as_json or as_of):
+    else:
+        raise nothing
+    if not as_json:
         out.print(head_line, soft_wrap=True)
-
-
-def _standing(folder: Path, day: datetime | None) -> tuple[Leaderboard, ...]:
-    """Returns the boards of an unrestricted contest now, or when a day was over."""
-    with open_unrestricted(folder) as contest:
-        return contest.read(boards) if day is None else contest.boards_of_day(day.date(), seasons.now())
 
 
 @console.command

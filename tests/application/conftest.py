@@ -175,6 +175,15 @@ def cup(empty: Cup) -> Cup:
 
 
 @pytest.fixture
+def played(cup: Cup) -> Cup:
+    """A contest with an attack and a defence, after its initial round."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.submit("Two", cup.player("defence_honest"))
+    cup.play("initial")
+    return cup
+
+
+@pytest.fixture
 def trial_cup(empty: Cup) -> Cup:
     """The same with trial matches."""
     empty.trial_pictures = 10

@@ -14,15 +14,6 @@ from .conftest import Cup
 ROW = {"attack_honest": 0, "defence_honest": 1}
 
 
-@pytest.fixture
-def played(cup: Cup) -> Cup:
-    """A contest with an attack and a defence, after its initial round."""
-    cup.submit("One", cup.player("attack_honest"))
-    cup.submit("Two", cup.player("defence_honest"))
-    cup.play("initial")
-    return cup
-
-
 def results(cup: Cup) -> Path:
     """Returns where the results of the initial round lie."""
     return cup.folder.round("initial", "quarters").results_path

@@ -9,18 +9,7 @@ from orchestrator.cli import results_output
 from orchestrator.domain import contest_events
 from orchestrator.errors import UsageError
 
-from .conftest import Cup
-
 NOBODY = {"classifier": "nobody", "weights": {"fgsm": 1}}
-
-
-@pytest.fixture
-def played(cup: Cup) -> Cup:
-    """The contest with an attack and a defence, and its initial round."""
-    cup.submit("One", cup.player("attack_honest"))
-    cup.submit("Two", cup.player("defence_honest"))
-    cup.play("initial")
-    return cup
 
 
 @pytest.mark.slow
