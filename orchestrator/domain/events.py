@@ -17,7 +17,6 @@ from pydantic import (
     PlainSerializer,
     SerializationInfo,
     TypeAdapter,
-    ValidationError,
 )
 from pydantic_core import CoreSchema, PydanticSerializationError
 
@@ -510,9 +509,10 @@ def read_canonical_event(kind: str, text: str) -> Event | None:
         return None
     try:
         event = model.model_validate_json(text)
-    except ValidationError:
+        is_canonical = event_text(event) == text
+    except ValueError:  # no such event, or one with a number that has no canonical text
         return None
-    return event if event_text(event) == text else None
+    return event if is_canonical else None
 
 
 _event: TypeAdapter[CoreEvent] = TypeAdapter(Annotated[CoreEvent, Field(discriminator="kind")])

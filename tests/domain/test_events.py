@@ -150,6 +150,8 @@ def test_events_that_json_cannot_hold_are_refused(change: dict[str, Any]) -> Non
         '{"kind":"job_finished"}',
         '{"device":null,"job":"j","kind":"job_finished","sandboxes":[],"seconds":0.0,"stage":"classify","submission":"s"}',
         '{"device":null,"job":"j","kind":"job_finished","sandboxes":[],"seconds":"0","stage":"classify","submission":"s"}',
+        '{"device":null,"job":"j","kind":"job_finished","sandboxes":[],"seconds":1e400,"stage":"classify","submission":"s"}',
+        '{"device":null,"job":"j","kind":"job_finished","sandboxes":[],"seconds":Infinity,"stage":"classify","submission":"s"}',
         '{"device":null,"job":"j","kind":"job_finished","seconds":0,"sandboxes":[],"stage":"classify","submission":"s"}',
         '{"device":null,"job":"j","job":"j","kind":"job_finished","sandboxes":[],"seconds":0,"stage":"classify","submission":"s"}',
         '{"device":null,"job":"j","kind":"job_finished","more":1,"sandboxes":[],"seconds":0,"stage":"classify","submission":"s"}',
