@@ -4,7 +4,7 @@ Everything comes from one array a cell: which pictures held. A score is a weight
 one picture's contribution to it is the same sum of what held and what did not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from orchestrator.domain.leaderboard import Leaderboard, ScoreTerms
 from orchestrator.domain.plan import Cell
 from orchestrator.measures import uncertainty
+from orchestrator.scoring.picture_bits import PictureBits
 
-CorrectPictures = Mapping[Cell, NDArray[np.bool_]]
-"""Which pictures held [n], by cell."""
 DIGITS = 6
 """Decimals of an interval's limits on record."""
 
@@ -38,18 +37,18 @@ class CellIntervals:
     delta: tuple[float, float] | None = None
 
 
-def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str, RowIntervals]:
+def leaderboard_intervals(board: Leaderboard, correct: PictureBits) -> dict[str, RowIntervals]:
     """Returns, by submission, how sure each row of a board is."""
     scored = [row for row in board.rows if row.score_terms]
     ranked = [row for row in scored if row.rank is not None]
     largest = largest_points([row.score_terms for row in scored])
-    by_row = {row.submission: contributions(row.score_terms, held) for row in scored}
+    by_row = {row.submission: contributions(row.score_terms, correct.stack(row.score_terms)) for row in scored}
     ranges: dict[str, tuple[int, int]] = {}
     if ranked:
         parts = np.stack([by_row[row.submission] for row in ranked])
         compared = uncertainty.compare_rows(parts, more_is_better=board.more_is_better, largest=largest)
         ranges = {row.submission: (r.best, r.worst) for row, r in zip(ranked, compared.ranges, strict=True)}
-    values = _value_intervals(board, held)
+    values = _value_intervals(board, correct)
     sure = {}
     for row in board.rows:
         interval = _interval(by_row[row.submission], largest) if row.score_terms else row.interval
@@ -57,14 +56,16 @@ def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str
     return sure
 
 
-def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, dict[str, tuple[float, float]]]:
+def _value_intervals(board: Leaderboard, correct: PictureBits) -> dict[str, dict[str, tuple[float, float]]]:
     """Returns the intervals of the columns beside the score, by submission and column."""
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     for column in board.columns:
         values = {row.submission: row.values[column.name] for row in board.rows if column.name in row.values}
         largest = largest_points(value.terms for value in values.values())
         for submission, value in values.items():
-            interval = _interval(contributions(value.terms, correct), largest) if value.terms else value.interval
+            interval = value.interval
+            if value.terms:
+                interval = _interval(contributions(value.terms, correct.stack(value.terms)), largest)
             if interval is not None:
                 intervals.setdefault(submission, {})[column.name] = interval
     return intervals
@@ -81,38 +82,23 @@ def largest_points(every: Iterable[ScoreTerms]) -> float:
 
 
 def cell_intervals(
-    cells: list[Cell], held: CorrectPictures, attacked: CorrectPictures | None = None
+    cells: Iterable[Cell], correct: PictureBits, attacked: Mapping[Cell, NDArray[np.bool_]]
 ) -> dict[Cell, CellIntervals]:
-    """Returns how sure each cell is; `attacked` are the pictures of those cells that do not have all."""
-    attacked = attacked or {}
-    accuracies: dict[Cell, tuple[float, float]] = {}
-    by_size: dict[int, dict[Cell, int]] = {}
+    """Returns how sure each cell is; `attacked` are the pictures [n] of those cells that do not have all."""
+    intervals: dict[Cell, CellIntervals] = {}
+    same_pictures: dict[tuple[str, bytes], list[Cell]] = {}
     for cell in cells:
-        pictures = held[cell]
-        size = int(attacked[cell].sum()) if cell in attacked else len(pictures)
-        by_size.setdefault(size, {})[cell] = int(np.count_nonzero(pictures))
-    for total, counts in by_size.items():
-        limits = uncertainty.accuracy_intervals(list(counts.values()), total)
-        accuracies |= dict(zip(counts, _rounded_pairs(limits), strict=True))
-    changes = _delta_intervals(cells, held, attacked)
-    return {cell: CellIntervals(accuracies[cell], changes.get(cell)) for cell in cells}
-
-
-def _delta_intervals(
-    cells: list[Cell], correct: CorrectPictures, attacked: CorrectPictures
-) -> dict[Cell, tuple[float, float]]:
-    """Returns the limits of the deltas of the cells that have one, all that have the same pictures at a time."""
-    intervals: dict[Cell, tuple[float, float]] = {}
-    several: dict[tuple[str, bytes], list[Cell]] = {}
-    for cell in cells:
-        if cell.attack is not None and Cell(cell.defence) in correct:
-            pictures = attacked[cell].tobytes() if cell in attacked else b""
-            several.setdefault((cell.defence, pictures), []).append(cell)
-    for (defence, _), group in several.items():
+        pictures = attacked[cell].tobytes() if cell in attacked else b""
+        same_pictures.setdefault((cell.defence, pictures), []).append(cell)
+    for (defence, _), group in same_pictures.items():
         mask = attacked.get(group[0], slice(None))
-        clean = correct[Cell(defence)][mask]
-        limits = uncertainty.delta_intervals(clean, np.stack([correct[cell][mask] for cell in group]))
-        intervals |= dict(zip(group, _rounded_pairs(limits), strict=True))
+        held = correct.stack(group)[:, mask]
+        accuracies = _rounded_pairs(uncertainty.accuracy_intervals(np.count_nonzero(held, axis=1), held.shape[1]))
+        changes: Sequence[tuple[float, float] | None] = [None] * len(group)
+        if (clean := Cell(defence)) in correct:
+            changes = _rounded_pairs(uncertainty.delta_intervals(correct[clean][mask], held))
+        for cell, accuracy, change in zip(group, accuracies, changes, strict=True):
+            intervals[cell] = CellIntervals(accuracy, change if cell.attack is not None else None)
     return intervals
 
 
@@ -131,13 +117,13 @@ def _float_weights(terms: ScoreTerms) -> list[float]:
     return [floats[id(weight)] for weight in terms.values()]
 
 
-def contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.float64]:
-    """Returns what each picture contributes to a number, in points [n]: the number is their mean."""
-    total = np.zeros(len(next(iter(correct.values()))))
-    for cell, weight in zip(terms, _float_weights(terms), strict=True):
-        total += weight * correct[cell]
-    points: NDArray[np.float64] = uncertainty.MAX_DELTA_POINTS * total
-    return points
+def contributions(terms: ScoreTerms, correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Returns what each picture contributes to a number, in points [n]: the number is their mean.
+
+    `correct` says which pictures held in the cells of `terms`, in their order [m, n].
+    """
+    points: NDArray[np.float64] = np.einsum("m,mn->n", _float_weights(terms), correct)
+    return uncertainty.MAX_DELTA_POINTS * points
 
 
 def _rounded_pairs(limits: uncertainty.Intervals) -> list[tuple[float, float]]:

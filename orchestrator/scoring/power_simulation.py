@@ -117,7 +117,8 @@ def simulate_contest(
     random = np.random.default_rng(seed)
     for correct in _simulated_rounds(accuracies, rates.shared, max(n for n, _ in sizes), rounds, random):
         for board in boards:
-            parts = np.stack([intervals.contributions(terms, correct) for terms in board.terms])
+            held = [np.stack([correct[cell] for cell in terms]) for terms in board.terms]
+            parts = np.stack([intervals.contributions(*row) for row in zip(board.terms, held, strict=True)])
             largest = intervals.largest_points(board.terms)
             for pictures, seeds in sizes:
                 spread = random.normal(0.0, rates.seed_spread / np.sqrt(seeds), len(parts))

@@ -25,6 +25,8 @@ def test_sets_come_back_as_they_were_noted(pictures: int, cells: int, chance: Ra
         assert name in bits
         assert bits[name].dtype == np.bool_
         assert np.array_equal(bits[name], found)
+    if cells:
+        assert np.array_equal(bits.stack(names[::-1]), sets[::-1])
 
 
 def test_a_cell_without_a_set_is_not_there() -> None:
