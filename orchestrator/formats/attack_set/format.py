@@ -290,6 +290,7 @@ class AttackSet(Format[AttackSetRules]):
     ) -> Row:
         standing = observed.eligibility(attack.id)
         reason = standing.unranked_reason or self.disqualification(observed, attack)
+        reason = "baseline" if attack.baseline else reason
         missing = _missing_reason(observed) if measured is None else measured.problem
         scores = None if measured is None else measured.scores
         sure = None if measured is None else measured.intervals

@@ -195,6 +195,8 @@ class Warmup(Format[WarmupRules]):
         return "; ".join(found)
 
     def _unranked_reason(self, observed: Observations, defence: Submission, speed: float | None) -> str:
+        if defence.baseline:
+            return "baseline"
         reason = observed.eligibility(defence.id).unranked_reason or self.disqualification(observed, defence)
         floor = self.rules.throughput
         if not reason and floor is not None and speed is not None and speed < floor:

@@ -1,5 +1,6 @@
 """The attack-set contest's rules on what was observed (C1 to C6, C9)."""
 
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -78,6 +79,13 @@ def row(seen: Observations, **rules: object):
     """Returns the board's one row under these rules."""
     [board] = AttackSet(AttackSetRules(**rules)).leaderboards(seen)
     return board.rows[0]
+
+
+def test_pictures_of_the_organizers_take_no_rank() -> None:
+    """A baseline is shown with its score, unranked, and so is never paid."""
+    found = row(observed(roster=Roster((MODEL, replace(PICTURES, baseline=True)))))
+    assert (found.rank, found.prize_rank, found.reason) == (None, None, "baseline")
+    assert found.score is not None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""Who is ranked on the board of a warm-up."""
+
+import numpy as np
+
+from orchestrator.domain.contest_format import Observations
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.submissions import Roster, Side
+from orchestrator.formats.warmup.format import Warmup
+from orchestrator.formats.warmup.rules import WarmupRules
+
+from ..conftest import entry
+
+PICTURES = 10
+
+
+def test_a_baseline_is_shown_and_takes_no_rank_and_no_prize() -> None:
+    """A team behind the organizers' own defence is first, and first among those who may get a prize."""
+    warmup = Warmup(WarmupRules())
+    attacks = [None, *(attack.name for attack in warmup.organizer_attacks())]
+    right = {"shipped": 10, "handed-in": 5}
+    scores = np.linspace(0, 1, 2 * PICTURES, dtype=np.float32).reshape(PICTURES, 2)
+    observed = Observations(
+        Roster((entry("shipped", Side.DEFENCE, baseline=True), entry("handed-in", Side.DEFENCE))),
+        {},
+        labels=np.ones(PICTURES, np.int64),
+        answers_of=lambda name: {
+            Cell(name, attack): (np.arange(PICTURES) < right[name]).astype(np.int32) for attack in attacks
+        },
+        scores_of=lambda name: {Cell(name, attack): scores for attack in attacks},
+    )
+    (board,) = warmup.leaderboards(observed)
+    shown = {row.submission: (row.rank, row.prize_rank, row.reason) for row in board.rows}
+    assert shown == {"handed-in": (1, 1, ""), "shipped": (None, None, "baseline")}
+    assert all(row.score is not None for row in board.rows)
