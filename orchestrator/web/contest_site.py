@@ -16,7 +16,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.grading.rating_desk import RatingDesk
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.season import Season
-from orchestrator.errors import Rejected
+from orchestrator.errors import Rejected, StoreFault
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import CONTEST_LEDGER, DATABASE
@@ -66,8 +66,13 @@ class ContestSite:
         with self._lock:
             if self._ledger is None:
                 self.folder.require()
-                self._ledger = self.folder.ledger()
-                new = list(self._ledger.read())
+                ledger = self.folder.ledger()
+                try:
+                    new = list(ledger.read())
+                except StoreFault:
+                    ledger.close()  # and not kept: what is read of it next would be only what is new
+                    raise
+                self._ledger = ledger
             else:
                 new = list(self._ledger.read_new())
             if new:

@@ -6,7 +6,8 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.domain.contest_events import ContestAnnounced, PersonRecord
-from orchestrator.errors import Rejected
+from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.ledger.stores import sql
 
 
 def add_team(folder, name: str) -> None:
@@ -36,6 +37,22 @@ def test_what_others_note_is_seen_and_what_was_handed_out_stays(contest):
     assert list(before.teams) == []
     assert list(after.teams) == ["Corner"]
     assert site.season() is after
+
+
+def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one(contest, monkeypatch):
+    """Each request is told, and not only the first; once the ledger can be read, everything in it is there."""
+    from orchestrator.web.contest_site import current_site
+
+    def unknown(body: object) -> None:
+        raise UsageError("the format chess is not installed")
+
+    add_team(contest, "Corner")
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "parse_event", unknown)
+        for _ in range(2):
+            with pytest.raises(StoreFault, match="chess is not installed"):
+                current_site().season()
+    assert list(current_site().season().teams) == ["Corner"]
 
 
 @pytest.mark.slow
