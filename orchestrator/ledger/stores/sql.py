@@ -77,7 +77,9 @@ _log = structlog.get_logger()
 
 
 class SqlLedger:
-    """The ledger at a database URL. Reading everything once finds where the chain ends.
+    """The ledger at a database URL. Its head is the hash in the last row; `read` checks that the rows lead there.
+
+    Where nobody read it whole, `append` and `read_new` check that first: nothing goes on behind a broken chain.
 
     Args:
         url: `sqlite:///PATH` or `postgresql://[USER[:PASSWORD]@]HOST/DATABASE`.
@@ -86,7 +88,7 @@ class SqlLedger:
 
     Raises:
         UsageError: the URL is none, is of another database, or the driver is not installed.
-        StoreFault: the database cannot be reached, or the ledger in it is damaged or of another version.
+        StoreFault: the database cannot be reached or is damaged, or its table is that of version 0.1.0.
     """
 
     def __init__(self, url: str, lock_timeout: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
@@ -104,11 +106,13 @@ class SqlLedger:
             self._engine = self._sqlite_engine(where) if self._sqlite else self._postgresql_engine(where, schema)
         try:
             self._require_columns()
-            for row, _ in self._chain():
-                self._seq, self._head, self._time = row.seq, row.hash, row.time
+            last = self._last_row()
         except StoreFault:
             self.close()
             raise
+        self._is_checked = last is None
+        if last is not None:
+            self._seq, self._head, self._time = last.seq, last.hash, last.time
 
     def _sqlite_engine(self, where: sa.URL) -> sa.Engine:
         engine = sa.create_engine(where, connect_args={"timeout": self._lock_timeout})
@@ -149,7 +153,9 @@ class SqlLedger:
 
         Raises:
             Conflict: another process appended there first.
+            StoreFault: the chain up to the head is broken, or nothing can be written.
         """
+        self._require_chain()
         time = self._entry_time(time)
         if not events:
             return time
@@ -202,14 +208,34 @@ class SqlLedger:
 
         What others appended meanwhile is `read_new`'s alone, so that who follows a ledger learns each entry once.
         """
-        last = self._seq
-        for row, leaf in self._chain():
-            if row.seq > last:
-                return
+        for row, leaf in self._chain_to_head():
             yield self._entry(row, leaf)
+
+    def _chain_to_head(self) -> Iterator[tuple[Any, str]]:
+        """Yields the rows up to the head with their leaves. Raises StoreFault where they do not lead there."""
+        last, head = self._seq, self._head
+        if self._is_checked and not last:
+            return  # it was empty
+        for row, leaf in self._chain():
+            if row.seq < last:
+                yield row, leaf
+            elif row.hash == head:
+                self._is_checked = True
+                yield row, leaf
+                return
+            else:
+                break
+        raise self._broken(last)
+
+    def _require_chain(self) -> None:
+        """Raises StoreFault where the rows do not lead to the head, unless that was seen before."""
+        if not self._is_checked:
+            for _ in self._chain_to_head():
+                pass
 
     def read_new(self) -> Iterator[base.LedgerEntry]:
         """Yields the entries after the head, which moves on with each. Raises StoreFault like `read`."""
+        self._require_chain()
         for row, leaf in self._chain(self._seq, self._head, self._time):
             entry = self._entry(row, leaf)
             self._seq, self._head, self._time = row.seq, row.hash, row.time
@@ -281,6 +307,12 @@ class SqlLedger:
             f"ledger entry {place} does not continue the chain; {self._location} was altered or damaged; "
             f"{_RESTORE_REMEDY}"
         )
+
+    def _last_row(self) -> Any:
+        """Returns the last row as it stands there, None where there is none."""
+        query = sa.select(_entries).order_by(_entries.c.seq.desc()).limit(1)
+        with self._translated(), self._engine.connect() as connection:
+            return connection.execute(query).first()
 
     def _rows(self, after: int) -> Iterator[Any]:
         """Yields the rows behind an entry, some at a time: a long ledger is never in memory as a whole."""

@@ -244,7 +244,7 @@ def test_a_changed_row_with_a_new_hash_is_found_at_the_next(filled, open_ledger,
     body = canonical_json(event(99).model_dump(mode="json"))
     tamper("UPDATE ledger SET event = ?, hash = ? WHERE seq = 2", body, forged.hash)
     with pytest.raises(StoreFault, match="ledger entry 3 does not continue the chain"):
-        open_ledger()
+        list(open_ledger().read())
 
 
 @pytest.mark.parametrize("row", range(1, COUNT))
@@ -252,7 +252,7 @@ def test_a_removed_row_is_found(filled, open_ledger, tamper, row):
     """A hole in the chain is found at its place."""
     tamper("DELETE FROM ledger WHERE seq = ?", row)
     with pytest.raises(StoreFault, match=f"ledger entry {row} "):
-        open_ledger()
+        list(open_ledger().read())
 
 
 def test_a_cut_end_shows_in_the_head(filled, open_ledger, tamper, event, time):
@@ -267,14 +267,36 @@ def test_swapped_rows_are_found(filled, open_ledger, tamper):
     tamper("UPDATE ledger SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3)")
     tamper("UPDATE ledger SET seq = -seq WHERE seq < 0")
     with pytest.raises(StoreFault, match="ledger entry 2 "):
-        open_ledger()
+        list(open_ledger().read())
 
 
 def test_an_added_row_is_found(filled, open_ledger, tamper):
     """A row that nobody chained is found."""
     tamper("INSERT INTO ledger SELECT 6, time, kind, salt, event, hash, 'x' FROM ledger WHERE seq = 5")
     with pytest.raises(StoreFault, match="ledger entry 6 "):
-        open_ledger()
+        list(open_ledger().read())
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE ledger SET time = 'x' WHERE seq = 2", "DELETE FROM ledger WHERE seq = 2"]
+)
+@pytest.mark.parametrize("use", ["append", "read_new"])
+def test_a_broken_chain_is_found_by_who_does_not_read_it(filled, open_ledger, tamper, event, time, statement, use):
+    """Who appends to a ledger or follows it, and did not read it first, is refused too, as often as it tries."""
+    tamper(statement)
+    ledger = open_ledger()
+    for _ in range(2):
+        with pytest.raises(StoreFault, match="ledger entry 2 does not continue the chain"):
+            _ = ledger.append(event(COUNT), time=time) if use == "append" else list(ledger.read_new())
+    assert ledger.head == open_ledger().head
+
+
+def test_a_ledger_that_lost_its_end_since_it_was_opened_is_refused(filled, open_ledger, tamper):
+    """What leads to another head than the one that was there when the ledger was opened is not the same ledger."""
+    ledger = open_ledger()
+    tamper("DELETE FROM ledger WHERE seq = ?", COUNT)
+    with pytest.raises(StoreFault, match=f"ledger entry {COUNT} does not continue the chain"):
+        list(ledger.read())
 
 
 def test_what_was_read_before_the_damage_stays_good(filled, open_ledger, tamper, event):
@@ -326,7 +348,7 @@ def test_a_chain_whose_times_run_backwards_is_refused(filled, open_ledger, tampe
     forged = base.make_entry(last.previous, COUNT, EARLIER, event(COUNT - 1), last.salt)
     tamper("UPDATE ledger SET time = ?, hash = ? WHERE seq = ?", EARLIER, forged.hash, COUNT)
     with pytest.raises(StoreFault, match=f"ledger entry {COUNT} does not continue the chain"):
-        open_ledger()
+        list(open_ledger().read())
 
 
 OPENED = contest_events.ContestOpened(actor="x", contest={"title": "Cup"}, key_fingerprint="sha256:0", software="0.1.0")
@@ -350,7 +372,7 @@ def test_a_ledger_of_another_version_is_named(open_ledger, tamper, time, version
     leaf = base.leaf_hash(1, time, entry.salt, text)
     tamper("UPDATE ledger SET event = ?, hash = ?", text, base.entry_hash(base.GENESIS, leaf))
     with pytest.raises(StoreFault, match=rf"ledger\.sqlite is a ledger {said}"):
-        open_ledger()
+        list(open_ledger().read())
 
 
 def test_a_ledger_of_the_first_release_is_named(database, open_ledger):

@@ -117,7 +117,7 @@ def test_an_owner_who_removes_the_triggers_is_seen(open_ledger, event, time, exe
     execute("DROP TRIGGER ledger_no_change ON ledger")
     execute("UPDATE ledger SET time = 'later' WHERE seq = 1")
     with pytest.raises(StoreFault, match="ledger entry 1 does not continue the chain"):
-        open_ledger()
+        list(open_ledger().read())
 
 
 def test_one_database_holds_many_ledgers(open_ledger, event, time, schema):
