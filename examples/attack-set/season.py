@@ -152,6 +152,7 @@ def main() -> None:
         run("submit", cup, given.out / "hand_ins" / f"{name}.zip", "--team", team)
     run("round", "run", cup, "board", "--backend", "process", "--allow-unisolated")
     run("publish", cup, "--out", given.out / "sealed")
+    run("contest", "close", cup, "--reason", "the last day is over")
     missing = grade(cup, "plan", RATERS, given.out / "pages")
     for number, raters in enumerate(MORE_RATERS, start=1):
         if missing:

@@ -15,6 +15,8 @@ from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.domain.season import Season
 from orchestrator.domain.tasks import Task
 
+NOT_GRADED = "not graded yet"
+"""Why a board does not rank a submission of which no grade that counts is there: nothing but people keeps it back."""
 PictureOf = Callable[[str | None, int], Pixels]
 """Takes a submission, or None for the task, and a picture's number; returns that picture, u8 [c, h, w]."""
 PngOf = Callable[[Pixels], str]

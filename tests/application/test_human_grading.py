@@ -58,6 +58,18 @@ def test_grading_is_planned_after_the_organizers_close(tmp_path) -> None:
     assert "submissions are received until" in why_not()
 
 
+def test_grading_of_a_contest_without_dates_is_planned_after_the_organizers_close(tmp_path) -> None:
+    """It receives submissions until they close it, and nobody would grade what came after the plan."""
+    (tmp_path / "contest.yaml").write_text(CONTEST.replace("closes: 2026-12-01T10:00:00+01:00\n", ""))
+    seasons.open_contest(tmp_path)
+    for reason in ("submissions are received until you close them.*sparring contest close", "was not played"):
+        with seasons.administer(tmp_path) as admin, pytest.raises(UsageError, match=reason):
+            human_grading.plan_grading(admin, ["r01", "r02", "r03"])
+        with seasons.administer(tmp_path) as admin:
+            if admin.season.closing is None:
+                submission_closing.close_submissions(admin)
+
+
 def test_a_plan_of_graders_keeps_submissions_closed(tmp_path) -> None:
     """Every plan has the pictures that there were: late ones would be graded by nobody. The preview counts archives."""
     folder, clock = tmp_path / "digits", rating_contest.Clock()

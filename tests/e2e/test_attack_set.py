@@ -287,19 +287,41 @@ def answer_pages(cup: Path, pages: Path, *, careless: str = "") -> list[Path]:
     return files
 
 
+def raters_named(*names: str) -> list[str]:
+    """Returns the options of `sparring grade plan` that name raters."""
+    return [word for name in names for word in ("--rater", name)]
+
+
 @pytest.fixture
 def graded(season, tmp_path) -> SimpleNamespace:
     """Returns the contest after four raters graded, one of them carelessly, with what was printed."""
     cup, pages = tmp_path / "cup", tmp_path / "pages"
     shutil.copytree(season.cup, cup)
     shutil.copytree(season.root / "hidden", tmp_path / "hidden")
-    raters = [word for name in ("r01", "r02", "r03", "r04") for word in ("--rater", name)]
-    said = {"plan": sparring("grade", "plan", cup, *raters)}
+    sparring("contest", "close", cup)
+    said = {"plan": sparring("grade", "plan", cup, *raters_named("r01", "r02", "r03", "r04"))}
     sparring("grade", "export", cup, "--out", pages)
     said["before"] = sparring("grade", "status", cup)
     said["import"] = sparring("grade", "import", cup, *answer_pages(cup, pages, careless="r04"))
     said["after"] = sparring("grade", "status", cup)
     return SimpleNamespace(cup=cup, pages=pages, said=said, root=tmp_path)
+
+
+def test_a_plan_is_drawn_anew_until_the_first_answer(season, tmp_path) -> None:
+    """With a plan no submission has a rank; another one, of more raters, has the same submissions all the same."""
+    cup = tmp_path / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    sparring("contest", "close", cup)
+    sparring("grade", "plan", cup, *raters_named("r01", "r02", "r03"))
+    first = latest_plan(cup).plan
+    sparring("grade", "plan", cup, *raters_named("r01", "r02", "r03", "r04"))
+    anew = latest_plan(cup).plan
+    assert anew.submissions == first.submissions
+    assert anew.raters == ("r01", "r02", "r03", "r04")
+    sparring("disqualify", cup, "noise", "--reason", "not their own")
+    sparring("grade", "plan", cup, *raters_named("r01", "r02", "r03"))
+    assert latest_plan(cup).plan.submissions == tuple(name for name in first.submissions if name != "noise")
 
 
 def test_people_decide_beside_the_machine(graded) -> None:
@@ -376,8 +398,8 @@ def test_what_is_missing_and_appeals_go_to_others(graded) -> None:
     assert "nobody was asked for" in graded.said["after"]
     cup, pages = graded.cup, graded.root / "more"
     picture = latest_plan(cup).plan.positions[0]
-    raters = [word for number in range(4, 13) for word in ("--rater", f"r{number:02}")]
-    sparring("grade", "more", cup, "--appeal", f"noise={picture}", *raters)
+    raters = (f"r{number:02}" for number in range(4, 13))
+    sparring("grade", "more", cup, "--appeal", f"noise={picture}", *raters_named(*raters))
     assert latest_plan(cup).appeals == {"noise": [picture]}
     assert "r04" not in latest_plan(cup).plan.raters
     sparring("grade", "export", cup, "--out", pages)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import seasons, submission_closing
 from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.contest_grading import graded
@@ -408,8 +408,13 @@ def test_organizers_see_who_may_grade_and_how_far_it_is(rating):
 
 
 def test_organizers_are_told_why_nothing_is_planned(rating):
-    """A plan needs the round; a new one after the first answer, and appeals that cannot be read, are refused."""
+    """A plan needs the close and the round; appeals that cannot be read are refused."""
     client = organizer(rating)
+    said = client.post("/organize/grading/", {"task": "digits", "act": "plan"})
+    assert said.status_code == 409
+    assert "submissions are received until you close them" in said.content.decode()
+    with seasons.administer(rating.folder, clock=rating.clock) as admin:
+        submission_closing.close_submissions(admin)
     said = client.post("/organize/grading/", {"task": "digits", "act": "plan"})
     assert said.status_code == 409
     assert "was not played" in said.content.decode()

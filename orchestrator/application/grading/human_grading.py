@@ -11,7 +11,7 @@ from orchestrator.application.contests.submission_window import submission_windo
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading, ReceivedAnswers
+from orchestrator.domain.human_grading import NOT_GRADED, GradedTask, GradingProgress, HumanGrading, ReceivedAnswers
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
@@ -36,14 +36,15 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     with admin.alone():
         window = submission_window(admin.contest.file, admin.season.closing, admin.now())
-        if window.closes is not None and window.state != "closed":
+        if window.state != "closed":
             # The plan has the same pictures of every submission: what came later would not be graded.
+            until = f"until {iso_time(window.closes)}" if window.closes else "until you close them"
             raise UsageError(
-                f"submissions are received until {iso_time(window.closes)}; plan after that, or close them before "
-                "(`sparring contest close`)"
+                f"submissions are received {until}, and nobody would grade what comes after the plan; plan after the "
+                f"close, or close them now (`sparring contest close {admin.folder.path}`)"
             )
         folder = _played_round(admin, name)
-        event = grading.plan(_graded(admin, name), _ranked(folder), raters, folder.secret())
+        event = grading.plan(_graded(admin, name), _graded_submissions(folder), raters, folder.secret())
         admin.append_event(event)
     return event
 
@@ -150,11 +151,15 @@ def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
     return admin.folder.round(last, task)
 
 
-def _ranked(folder: RoundFolder) -> list[str]:
-    """Returns whose pictures are graded: the attacks that the board ranks, in the order of their ids."""
+def _graded_submissions(folder: RoundFolder) -> list[str]:
+    """Returns whose pictures are graded: the attacks that the board ranks, in the order of their ids.
+
+    Once there is a plan, the board ranks nobody until somebody answers: those count whom nothing else keeps back.
+    """
     results = play_rounds.round_results(folder.path)
     attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
-    return sorted({row.submission for board in results.boards for row in board.rows if row.rank} & attacks)
+    rows = [row for board in results.boards for row in board.rows if row.rank or row.reason == NOT_GRADED]
+    return sorted({row.submission for row in rows} & attacks)
 
 
 def _read_text(path: Path) -> str:

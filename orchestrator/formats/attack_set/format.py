@@ -17,7 +17,7 @@ from orchestrator.domain.contest_format import (
     SeasonRound,
     base_eligibility,
 )
-from orchestrator.domain.human_grading import HumanGrading
+from orchestrator.domain.human_grading import NOT_GRADED, HumanGrading
 from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
 from orchestrator.domain.outcomes import Answers, Scores
 from orchestrator.domain.plan import Cell
@@ -302,7 +302,7 @@ class AttackSet(Format[AttackSetRules]):
             values |= human_values(grades, human)
             score = self._score(objective, grades)
             interval = self._score_interval(interval, grades)
-            missing = missing or ("" if score is not None else "not graded yet")
+            missing = missing or ("" if score is not None else NOT_GRADED)
             remark = "; ".join(filter(None, (remark, *human_remarks(grades, human))))
         return Row(
             submission=attack.id,
