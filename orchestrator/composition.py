@@ -15,6 +15,8 @@ KUBERNETES = "kubernetes"
 """The engine whose pods stand in for a backend; on record such a round's backend has this name too."""
 CONTAINER = "container"
 """The name that users give for a container backend of our choice; a round records the backend that played it."""
+MAX_SLOTS = 1000
+"""Most slots of one machine: each is a thread, made before the first job."""
 _PREFERRED, _FALLBACK = "runc", "docker"
 """runc shares nothing between sandboxes and starts them faster; docker has GPUs and further runtimes."""
 
@@ -74,11 +76,13 @@ def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[
             that of the submission whose job it is; see `attack_devices`.
 
     Raises:
-        UsageError: fewer than one slot, or more than there are GPUs for.
+        UsageError: fewer than one slot, more than `MAX_SLOTS`, or more than there are GPUs for.
         BackendUnavailable: the task asks for GPUs and there are too few for one slot.
     """
     if slots is not None and slots < 1:
         raise UsageError(f"--slots {slots}: give at least 1")
+    if slots is not None and slots > MAX_SLOTS:
+        raise UsageError(f"--slots {slots}: give at most {MAX_SLOTS}; each slot is a thread that runs a sandbox")
     if not limits.gpus:
         return [None] * (slots or max(1, int((os.cpu_count() or 1) / (sandboxes * limits.cpus))))
     gpus = list_gpus()

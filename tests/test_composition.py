@@ -64,6 +64,13 @@ def test_a_job_with_queries_has_the_cores_of_two_sandboxes(kind, cpus, expected,
     assert len(composition.slot_devices(Limits(cpus=cpus), 3, sandboxes)) == 3
 
 
+@pytest.mark.parametrize("slots", [0, composition.MAX_SLOTS + 1, 10**23])
+def test_a_number_of_slots_that_no_machine_has_is_refused(slots) -> None:
+    """Before a list or a thread is made for each of them."""
+    with pytest.raises(UsageError, match=f"--slots {slots}: give at"):
+        composition.slot_devices(Limits(), slots)
+
+
 @pytest.mark.parametrize(
     ("count", "sandboxes", "slots", "attacks"),
     [

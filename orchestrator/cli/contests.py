@@ -89,6 +89,11 @@ def pictures(
     """
     path = output_paths.require_file_path(target, "--out")
     contest = Contest(ContestFolder(folder).file)
+    if not contest.format.picture_formats():
+        raise UsageError(
+            f"{contest.path} is a contest of the format {contest.file.format!r}, in which nobody may see the task's "
+            "pictures; `sparring contest sample` writes those that are public"
+        )
     samples = contest.load_samples(task)
     task_zip.write_picture_archive(path, samples, contest.load_original_files(task))
     if as_json:

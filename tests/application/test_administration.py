@@ -127,6 +127,16 @@ def test_a_name_with_control_characters_is_refused_at_the_door(cup, name) -> Non
     assert len(cup.acts(contest_events.TeamAdded)) == 3
 
 
+@pytest.mark.parametrize("name", ["   ", "\u200b"])
+def test_a_name_that_nobody_can_see_is_refused_at_the_door(cup, name) -> None:
+    """Of a team and of a person, as on the site."""
+    with cup.desk() as desk:
+        for team, person in ((name, "A"), ("Four", name)):
+            with pytest.raises(UsageError, match="needs a character that people can see"):
+                desk.add_team(team, [validated(contest_events.PersonRecord, id="a@x.org", name=person)])
+    assert len(cup.acts(contest_events.TeamAdded)) == 3
+
+
 @pytest.mark.parametrize("where", ["team", "task", "name"])
 def test_what_is_no_text_is_refused_and_on_record(cup, where) -> None:
     """Bytes that are no UTF-8 reach a command as half characters: they are recorded as escapes."""
@@ -223,7 +233,7 @@ def test_correcting_changes_the_record_by_an_act(cup) -> None:
         (lambda desk: desk.add_team("Empty", []), "give its people, each once"),
         (
             lambda desk: desk.add_team("", [contest_events.PersonRecord(id="a", name="A")]),
-            "team: an empty text is too short",
+            "a team.s name needs a character",
         ),
     ],
 )

@@ -2,7 +2,6 @@
 
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.domain import contest_events
-from orchestrator.domain.name_matching import fold_name
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 
@@ -14,8 +13,6 @@ def found_team(admin: ContestAdmin, team: str, founder: contest_events.PersonRec
         UsageError: the name is somebody else's team's, too like one, or nobody can see it.
         Rejected: the rules for teams are against it.
     """
-    if not fold_name(team):
-        raise UsageError("a team's name needs a character that people can see; take another")
     validated(contest_events.TeamAdded, actor=admin.actor, team=team, people=[founder])
     with admin.alone():
         people = admin.season.teams.get(team)

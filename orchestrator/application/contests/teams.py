@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_format import Format
-from orchestrator.domain.name_matching import is_comparable
+from orchestrator.domain.name_matching import fold_name, is_comparable
 from orchestrator.domain.season import Person, Season
 from orchestrator.domain.text import printable
 from orchestrator.errors import Rejected, UsageError
@@ -23,10 +23,14 @@ def team_changes(
 
     Raises:
         UsageError: there is nobody in it, or one person twice, or an id that cannot be compared with others; or
-            another team's name differs in case, spaces or invisible characters only.
+            nobody can see a new name, or another team's differs in case, spaces or invisible characters only.
         Rejected: what the team and its people play already cannot be played by the same people (A1).
     """
+    if team not in season.teams and not fold_name(team):
+        raise UsageError("a team's name needs a character that people can see; take another")
     for person in people:
+        if not fold_name(person.name):
+            raise UsageError(f"the name of {printable(person.id, 80)!r} needs a character that people can see")
         if not is_comparable(person.id):
             problem = "is no plain word or address to know a person by"
             raise UsageError(f"{printable(person.id, 80)!r} {problem}; write it like ada@example.org")

@@ -26,7 +26,7 @@ from orchestrator.executors.kubernetes.controller import ControllerDeps
 from orchestrator.executors.kubernetes.labels import RoundRef, round_label_value
 from orchestrator.executors.kubernetes.lease import Lease, holder_identity
 from orchestrator.executors.kubernetes.registry_backend import RegistryBackend
-from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.executors.kubernetes.settings import MOST_JOBS, ClusterSettings
 from orchestrator.executors.kubernetes.shared_volume import SharedVolume
 from orchestrator.executors.kubernetes.status_file import StatusFile
 from orchestrator.executors.kubernetes.timings import ControllerTimings
@@ -44,8 +44,8 @@ class KubernetesTarget:
     """A Kubernetes cluster. See docs/run-on-kubernetes.md."""
 
     def __init__(self, contest: Contest, on: ClusterAccess, slots: int | None) -> None:
-        if slots is not None and slots < 1:
-            raise UsageError(f"--slots {slots}: give at least 1")
+        if slots is not None and not 1 <= slots <= MOST_JOBS:
+            raise UsageError(f"--slots {slots}: give at least 1 and at most {MOST_JOBS}")
         settings = contest.file.cluster
         self._settings = settings if slots is None else settings.model_copy(update={"max_jobs": slots})
         self._access = on

@@ -4,6 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator
 
+MOST_JOBS = 5000
+"""Most Jobs of one round at a time."""
+
 ObjectName = Annotated[
     str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", description="lower case, digits, - and .")
 ]
@@ -65,7 +68,7 @@ class ClusterSettings(BaseModel):
         str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$", description="a platform such as linux/amd64")
     ] = "linux/amd64"
     """Which image of several is played."""
-    max_jobs: Annotated[int, Field(ge=1, le=5000)] = 20
+    max_jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] = 20
     """The most Jobs at a time."""
     runtime_class: ObjectName | None = None
     """The RuntimeClass; where it is not said, none for `runtime: runc`, gvisor for runsc, kata for kata."""
