@@ -15,7 +15,7 @@ from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
-from orchestrator.ledger.contest_folder import ContestFolder, contest_file
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.picture_files import task_zip
 
 app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
@@ -88,7 +88,7 @@ def pictures(
     JPEG and PNG files of a dataset of the kind `zip` are in it byte by byte; of others, pictures are PNG.
     """
     path = output_paths.require_file_path(target, "--out")
-    contest = Contest(ContestFolder(folder).file)
+    contest = Contest(contest_file(folder))
     if not contest.format.picture_formats():
         raise UsageError(
             f"{contest.path} is a contest of the format {contest.file.format!r}, in which nobody may see the task's "

@@ -68,7 +68,10 @@ class CheckOptions:
         return self.contest is None
 
     def read_contest(self) -> Contest:
-        """Returns the contest, with the access model that is wanted: its number of queries is the contest's own."""
+        """Returns the contest, with the access model that is wanted: its number of queries is the contest's own.
+
+        Raises UsageError where there is no such file.
+        """
         contest = Contest(
             contest_file(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
         )

@@ -53,6 +53,7 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         raise UsageError(
             f"--tag {printable(how.tag, 80)}: no image can be called so; write name or name:tag, lower case"
         )
+    _require_folder(folder)
     options = ImageBuildOptions(how.variant, how.tag, how.base, how.network, _revision(folder))
     prepared = building.prepare_build(folder, options)
     path = (
@@ -101,6 +102,7 @@ def pack(
     """
     if image and no_image:
         raise UsageError("--image and --no-image: choose one")
+    _require_folder(folder)
     submission_manifest = manifest.read_manifest(folder)
     path = output_paths.require_file_path(target or Path(f"{submission_manifest.name}{PACKAGE_SUFFIX}"), "--out")
     packed, warnings = pack_folder(folder, path, image, no_image=no_image)
@@ -116,6 +118,11 @@ def pack(
         out.print(f"image    {packed.image}, wherever it is brought in", soft_wrap=True)
     for warning in warnings:
         console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning)}")
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {printable(str(folder), 200)!r}; name the one with submission.yaml")
 
 
 def pack_folder(

@@ -125,5 +125,15 @@ class ContestFolder:
 
 
 def contest_file(path: Path) -> Path:
-    """Returns the contest file that a path names: itself, or that of a contest's folder."""
-    return ContestFolder(path).file if path.is_dir() else path
+    """Returns the contest file that a path names: itself, or that of a contest's folder.
+
+    Raises UsageError where there is none.
+    """
+    if not path.exists():
+        raise UsageError(f"there is no {path}; give a contest file, or a contest's folder")
+    if not path.is_dir():
+        return path
+    file = ContestFolder(path).file
+    if not file.exists():
+        raise UsageError(f"{path} has no {file.name}; give a contest file, or a contest's folder")
+    return file

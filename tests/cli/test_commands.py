@@ -49,6 +49,43 @@ def test_check_shows_every_effective_value() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "contest check {}",
+        "contest pictures {} --out {}/p.zip",
+        "contest sample {} --out {}/s.npz",
+        "contest open {}",
+        "contest power {}",
+        "cluster check {}",
+        "cluster render {} --offline",
+        "cluster sweep {}",
+        "cluster push {}",
+        "submission check . --contest {}",
+        "evaluate . --contest {}",
+        "submission pack {}",
+        "submission build {}",
+        "submission import {}",
+        "round run {} --out {}/out",
+        "report {}",
+    ],
+)
+def test_what_is_not_there_is_the_operators_mistake(words, tmp_path) -> None:
+    """A path on the command line that leads nowhere ends every command with the code of usage, and makes nothing."""
+    missing = tmp_path / "missing"
+    done = sparring(*(word.replace("{}", str(missing)) for word in words.split()))
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert "usage: " in done.stderr
+    assert "missing" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_a_contest_file_is_the_operators_mistake(tmp_path) -> None:
+    """The message names the file that is looked for; a round's folder, say, has none."""
+    done = sparring("contest", "check", tmp_path)
+    assert (done.exit_code, "has no contest.yaml" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (None, "null"),
@@ -146,9 +183,9 @@ def test_what_the_parser_refuses_comes_as_json_too(capsys, words, said) -> None:
     ("words", "code"),
     [
         (["contest", "check", str(DEMO), "--json"], 0),
-        (["contest", "check", "nosuch", "--json"], 1),
+        (["contest", "check", __file__, "--json"], 1),
         (["doctor", "--help", "--json"], 0),
-        (["contest", "check", "nosuch"], 1),
+        (["contest", "check", __file__], 1),
         (["--version"], 0),
     ],
 )

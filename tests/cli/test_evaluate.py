@@ -138,7 +138,7 @@ def test_a_fault_ends_with_1(place) -> None:
         (["nowhere"], 2, "nowhere is not there; give the folder of a defence"),
         (["contest.yaml"], 2, "contest.yaml is no folder; give the folder of a defence"),
         (["temporary"], 2, "temporary holds no submission.yaml; `sparring submission init defence NAME`"),
-        (["mine", "--contest", "other.yaml"], 2, "there is no file other.yaml; give the contest file of a warm-up"),
+        (["mine", "--contest", "other.yaml"], 2, "there is no other.yaml; give a contest file"),
         (["mine", "--contest", str(EXAMPLES / "demo" / "contest.yaml")], 2, "of the format 'tournament'"),
         (["mine", "--out", "contest.yaml"], 2, "a file lies there"),
         (["mine", "--contest", "contest.yaml", "--task", "birds"], 2, "--task may be digits"),

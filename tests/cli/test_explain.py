@@ -32,7 +32,7 @@ def test_every_error_is_explained() -> None:
 
 def test_an_error_names_the_command_that_explains_it() -> None:
     """What an error prints below itself works as it stands, also with the message that people copy along."""
-    failed = runner.invoke(app, ["contest", "check", "nosuch"])
+    failed = runner.invoke(app, ["contest", "check", __file__])
     (line,) = [line for line in failed.stderr.splitlines() if line.startswith("sparring explain")]
     explained = runner.invoke(app, line.split()[1:])
     assert explained.exit_code == 0

@@ -277,7 +277,7 @@ def test_who_acts_can_be_named(entered) -> None:
         (["team", "add", "{}", "Nobody"], "give its people, each once (`--member ID:NAME`)"),
         (["team", "add", "{}", "Two", "--member", ":Ada"], "write a person as ID:NAME"),
         (["team", "add", "{}", "Two", "--member", "a:" + "x" * 121], "at most 120 characters"),
-        (["team", "add", "{}", "", "--member", "a:A"], "at least 1 character"),
+        (["team", "add", "{}", "", "--member", "a:A"], "needs a character that people can see"),
         (["withdraw", "{}", "nobody", "--reason", "r"], "no submission 'nobody' in this contest (known: corners)"),
         (
             ["withdraw", "{}", "corners", "--reason", ""],

@@ -106,10 +106,13 @@ def open_contest(
 
     Raises:
         Rejected: the contest file cannot be read.
-        UsageError: the folder or the database holds a contest already, or the format has no rounds of a season.
+        UsageError: the folder has no contest file, the folder or the database holds a contest already, or the format
+            has no rounds of a season.
         StoreFault: the database cannot be reached.
     """
     folder, actor = ContestFolder(path), actor_name(by)
+    if not folder.file.exists():
+        raise UsageError(f"there is no {folder.file}; write it, or let `sparring contest init` make one")
     contest = Contest(folder.file)
     if not contest.format.has_season:
         raise UsageError(f"the format {contest.file.format} has no rounds of a season; play it with --out")

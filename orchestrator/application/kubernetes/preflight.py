@@ -22,6 +22,7 @@ from orchestrator.executors.kubernetes.probe_job import METADATA_TARGET, Network
 from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.sandboxes.base import Check, CheckStatus
 
@@ -114,7 +115,7 @@ def cleanup_jobs(place: Path, where: ClusterAccess, *, include_held: bool) -> Cl
         finally:
             ledger.close()
     else:
-        contest = Contest(place)
+        contest = Contest(contest_file(place))
         settings, selector = contest.file.cluster, cleanup.contest_selector(contest.file.contest)
     return cleanup.delete_jobs(
         where.connect(settings.namespace).with_patience(API_TIMEOUT_SECONDS), selector, include_held=include_held

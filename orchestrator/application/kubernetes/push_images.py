@@ -14,6 +14,7 @@ from orchestrator.intake.admission import admit_entries
 from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.source_tree import scan_folder
+from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.oci.credentials import Credentials
 from orchestrator.oci.image_names import received_image_name, registry_prefix, tagged_name
 from orchestrator.oci.manifests import UnusableImageError
@@ -76,11 +77,12 @@ def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
     longer than it takes to read it.
 
     Raises:
-        UsageError: `cluster.registry` says no place, or an image has no name that can be pushed.
+        UsageError: there is nothing at `place`, `cluster.registry` says no place, or an image has no name that can be
+            pushed.
         Rejected: the contest file or an entry cannot be read.
     """
     if not place.is_dir():
-        contest = Contest(place)
+        contest = Contest(contest_file(place))
         return contest.file.cluster, _images_of_file(contest, _registry_prefix(contest.file.cluster), complete=True)
     with seasons.administer(place) as admin:
         settings = admin.contest.file.cluster
