@@ -76,8 +76,13 @@ class Round:
 
     def apply(self, event: events.Event) -> None:
         """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
-        self.closed = isinstance(event, events.RoundClosed)
+        self.closed = False
         match event:
+            case events.StepFinished():  # first what there is most of: to tell one model from another takes long
+                self.steps.setdefault(event.job, {})[event.step] = event
+            case events.JobFinished():
+                self.finished_jobs[event.job] = event
+                self.parked_jobs.pop(event.job, None)
             case events.RoundOpened():
                 self.opening = event
             case events.SubmissionAdmitted():
@@ -98,11 +103,6 @@ class Round:
                 }
             case events.StepsInvalidated():
                 self._invalidate(set(event.jobs))
-            case events.StepFinished():
-                self.steps.setdefault(event.job, {})[event.step] = event
-            case events.JobFinished():
-                self.finished_jobs[event.job] = event
-                self.parked_jobs.pop(event.job, None)
             case _:
                 self._apply_other(event)
 
@@ -120,7 +120,7 @@ class Round:
             case events.JobParked():
                 self.parked_jobs[event.job] = event
             case events.RoundClosed():
-                self.parked_jobs = {}
+                self.closed, self.parked_jobs = True, {}
             case events.ClusterProbed():
                 self.probe_overrides += [event] if event.override_reason else []
             case events.AnswersCommitted():

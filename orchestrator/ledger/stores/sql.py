@@ -165,26 +165,26 @@ class SqlLedger:
             entry = base.make_entry(head, seq + 1, time, event, base.new_salt())
             seq, head = entry.seq, entry.hash
             rows.append((seq, time, event.kind, entry.salt, entry.text, entry.previous, head))
-        with self._translated(), self._transaction() as cursor:
-            cursor.executemany(self._insert, rows)
+        with self._translated():
+            self._write(rows)
         self._seq, self._head, self._time = seq, head, time
         return time
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        """Gives a cursor of the driver's, as a transaction of SQLAlchemy's takes longer than one of SQLite's.
+    def _write(self, rows: list[tuple[Any, ...]]) -> None:
+        """Adds rows in one transaction of the driver's, as one of SQLAlchemy's takes longer than SQLite itself.
 
         A connection to a file is kept: to take one from the pool and to give it back takes half as long.
         """
         if self._writing is None:
             self._writing = self._engine.raw_connection()
+        connection = self._writing.dbapi_connection
         try:
-            with closing(self._writing.cursor()) as cursor:
-                yield cursor
-            self._writing.commit()
+            with closing(connection.cursor()) as cursor:
+                cursor.executemany(self._insert, rows)
+            connection.commit()
         except BaseException:
             with suppress(self._driver.Error):  # where the connection is gone, there is nothing to take back
-                self._writing.rollback()
+                connection.rollback()
             raise
         finally:
             if not self._sqlite:  # which may be restarted meanwhile
@@ -216,8 +216,8 @@ class SqlLedger:
         last, head = self._seq, self._head
         if self._is_checked and not last:
             return  # it was empty
-        for row, leaf in self._chain():
-            if row.seq < last:
+        for place, (row, leaf) in enumerate(self._chain(), start=1):
+            if place < last:
                 yield row, leaf
             elif row.hash == head:
                 self._is_checked = True
