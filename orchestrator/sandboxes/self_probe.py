@@ -98,11 +98,16 @@ def run_probe(backend: str, start: Callable[[], Sandbox] | None) -> list[Check]:
             output = read_output(sandbox)
         finally:
             end = sandbox.stop()
-        seen = json.loads(output)
-    except (SparringError, ValueError) as error:
+    except SparringError as error:
         return [Check(f"{backend}: sandbox", CheckStatus.FAIL, printable(str(error)), "see the message")]
+    try:
+        seen = json.loads(output)
+    except ValueError:
+        seen = None
     if not isinstance(seen, dict):
-        return [Check(f"{backend}: sandbox", CheckStatus.FAIL, "the probe gave no answer", "look at the image")]
+        why = (end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1]
+        detail = printable(f"the probe gave no answer: {why}")
+        return [Check(f"{backend}: sandbox", CheckStatus.FAIL, detail, "look at the image and its runtime")]
     checks = _checks_from_probe(seen, end)
     return [replace(check, name=f"{backend}: {check.name}") for check in checks]
 

@@ -19,13 +19,14 @@ FINE = {
     "tmp": 1024**2,
     "forks": 30,
 }
+FILLED = Exit(Ending.OUT_OF_MEMORY)
 
 
 class Told:
     """A sandbox whose player writes what it saw, and is ended for the memory it took."""
 
-    def __init__(self, seen: object) -> None:
-        self._left = json.dumps(seen).encode()
+    def __init__(self, seen: object, end: Exit = FILLED) -> None:
+        self._left, self._end = seen if isinstance(seen, bytes) else json.dumps(seen).encode(), end
 
     def receive(self, deadline: float) -> bytes:
         """Returns all of it, then nothing."""
@@ -35,7 +36,7 @@ class Told:
 
     def stop(self) -> Exit:
         """Returns how it ended."""
-        return Exit(Ending.OUT_OF_MEMORY)
+        return self._end
 
 
 @pytest.fixture
@@ -73,3 +74,16 @@ def test_what_holds_is_said_in_words(found) -> None:
 def test_what_does_not_hold_is_a_failure(found, name, seen, detail) -> None:
     """A sandbox that is weaker than promised fails, with what was seen."""
     assert found(**seen)[name] == (CheckStatus.FAIL, detail)
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (Exit(Ending.CRASHED, stderr=b"a\nruntime: out of loop devices\n"), "runtime: out of loop devices"),
+        (Exit(Ending.STOPPED), "stopped"),
+    ],
+)
+def test_a_probe_that_writes_nothing_is_told_by_its_end(end, why) -> None:
+    """Where no JSON comes, the reason is what the sandbox wrote last, or how it ended."""
+    (check,) = self_probe.run_probe("runc", lambda: Told(b"", end))
+    assert (check.status, check.detail) == (CheckStatus.FAIL, f"the probe gave no answer: {why}")
