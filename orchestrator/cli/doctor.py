@@ -10,10 +10,14 @@ from typing import Annotated
 import typer
 
 from orchestrator import composition, plugins
+from orchestrator.application.rounds import gpu_check
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, out, safe_text
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.tasks import Limits
+from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable
-from orchestrator.gpus import list_gpus
+from orchestrator.gpus import Gpu, list_gpus
 from orchestrator.sandboxes.base import Backend, Check, CheckStatus
 
 _COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "red", CheckStatus.ABSENT: "dim"}
@@ -35,6 +39,8 @@ def doctor(
             if sweep:
                 checks.append(_cleanup_check(name, backend))
             checks += backend.diagnose()
+            if name == "docker":  # the container backend that gives players GPUs
+                checks += _gpu_checks(backend)
         checks.append(_container_check(Path(workspace)))
     failed = any(check.status is CheckStatus.FAIL for check in checks)
     if as_json:
@@ -58,6 +64,27 @@ def _machine_checks() -> list[Check]:
         detail = "none; tasks with `limits.gpus: 1` cannot be played here"
         return [*checks, Check("gpu", CheckStatus.ABSENT, detail, "install the NVIDIA driver where there is a GPU")]
     return [*checks, *(Check("gpu", CheckStatus.OK, f"{g.name}, {g.memory}, {g.uuid}") for g in gpus)]
+
+
+def _gpu_checks(backend: Backend) -> list[Check]:
+    """Returns for each GPU of this machine whether a player in a container computed on it."""
+    try:
+        backend.require_available()
+        gpus = list_gpus()
+    except BackendUnavailable:  # which other checks show
+        return []
+    if gpus and not gpu_check.can_try(backend):
+        detail = f"not tried, for want of the image {gpu_check.CUDA_IMAGE}"
+        return [Check("docker: gpu", CheckStatus.WARN, detail, "sparring image build --cuda base")]
+    return [_gpu_check(backend, gpu) for gpu in gpus]
+
+
+def _gpu_check(backend: Backend, gpu: Gpu) -> Check:
+    policy = SandboxPolicy(Limits(memory=gpu_check.CUDA_MEMORY, gpus=1))
+    try:
+        return Check("docker: gpu", CheckStatus.OK, f"{gpu.uuid}: {gpu_check.try_gpu(policy, backend, gpu)}")
+    except BackendUnavailable as error:
+        return Check("docker: gpu", CheckStatus.FAIL, printable(str(error), 600), "see the message")
 
 
 def _cleanup_check(name: str, backend: Backend) -> Check:

@@ -19,10 +19,11 @@ from orchestrator.cli.app import app
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 from orchestrator.intake.contest_file import Contest
+from orchestrator.sandboxes.docker import container_spec, verify_policy
 from tests.blob_files import blob_places
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "round.py"
-UUIDS = ("GPU-11111111-double", "GPU-22222222-double")
+UUIDS = ("GPU-11111111-1111", "GPU-22222222-2222")
 CONTEST = {
     "sparring": 1,
     "contest": "tiny",
@@ -153,10 +154,42 @@ def test_a_round_without_gpus_is_not_gone_on_with_gpus(tmp_path, shown, contest,
     assert "changed since then: the contest file" in done.stderr
 
 
-def test_a_docker_round_needs_the_machines_gpus(shown, contest) -> None:
-    """On docker the images bring PyTorch: what is looked for is the GPU, which is named."""
+@pytest.mark.docker
+def test_a_docker_round_tries_the_gpu_in_a_container(shown, contest, monkeypatch) -> None:
+    """A GPU that nvidia-smi shows is of no use to an engine without NVIDIA's toolkit."""
     shown(*UUIDS)
-    assert gpu_check.require_gpu(gpu_check.with_gpus(Contest(contest)), "docker") == "Double 9000, Double 9000"
+    monkeypatch.setattr(gpu_check, "CUDA_IMAGE", "sparring/base:cpu")
+    with pytest.raises(BackendUnavailable, match=r"a player cannot compute on Double 9000: .*nvidia-container-toolkit"):
+        gpu_check.require_gpu(gpu_check.with_gpus(Contest(contest)), "docker")
+
+
+@pytest.mark.docker
+def test_an_image_that_computes_on_the_processor_is_told(shown, contest, monkeypatch) -> None:
+    """The player's own message is part of the error: here, that PyTorch was built without CUDA."""
+    shown(*UUIDS)
+    monkeypatch.setattr(gpu_check, "CUDA_IMAGE", "sparring/base-torch:cpu")
+    monkeypatch.setattr(container_spec, "_device_requests", lambda _: [])
+    monkeypatch.setattr(gpu_check, "_PROBE_PROGRAM", "raise SystemExit('no CUDA here')")
+    monkeypatch.setattr(verify_policy, "mismatches", lambda *_: [])
+    with pytest.raises(
+        BackendUnavailable, match=r"a player cannot compute on Double 9000: no CUDA here; .*--cuda base"
+    ):
+        gpu_check.require_gpu(gpu_check.with_gpus(Contest(contest)), "docker")
+
+
+@pytest.mark.docker
+def test_a_round_with_gpus_that_containers_cannot_use_is_not_played(shown, contest, monkeypatch, tmp_path) -> None:
+    """Its players would compute on the processor, and be late: it ends as an infrastructure fault before a job."""
+    shown(UUIDS[0])
+    monkeypatch.setattr(gpu_check, "CUDA_IMAGE", "sparring/base:cpu")
+    path = tmp_path / "gpus.yaml"
+    median = resources.resource_path("examples", "demo", "submissions", "defence_median")
+    baselines = [{"builtin": "attack_noop"}, {"folder": str(median)}]
+    path.write_text(json.dumps(CONTEST | {"limits": {"gpus": 1}, "baselines": baselines}))
+    done = runner.invoke(app, ["round", "run", str(path), "--backend", "docker", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 3
+    assert "a player cannot compute on Double 9000" in done.stderr
+    assert not (tmp_path / "out" / "results.json").exists()
 
 
 def test_memory_is_never_less_than_the_contest_gives(contest) -> None:

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from orchestrator import resources
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import gpu_check, play_rounds
+from orchestrator.errors import BackendUnavailable
 from orchestrator.intake.contest_file import Contest
+from orchestrator.scoring.results_file import Results
 
 PICTURES = 1000
 MODELS = {"clean": "cifar_resnet_clean", "robust": "cifar_resnet_fgsm_at"}
@@ -28,14 +30,39 @@ TOLERANCE = {"fgsm": 2, "bim": 2, "pgd": 5}
 @pytest.mark.timeout(900)
 def test_reference_numbers(shared_data, tmp_path) -> None:
     """All 1000 pictures, eps 8/255: every matching cell is the reference's."""
-    entries = [entry(tmp_path, shared_data, "attack", attack, model) for attack in ATTACKS for model in MODELS]
-    entries += [entry(tmp_path, shared_data, "defence", "undefended", model) for model in MODELS]
-    path = tmp_path / "contest.yaml"
-    path.write_text(json.dumps(contest(shared_data, entries)))
+    results = play(reference_contest(shared_data, tmp_path), tmp_path / "out", slots=2)
+    check_reference_numbers(results)
 
-    how = play_rounds.RunOptions(slots=2, allow_unisolated=True)
-    results = play_rounds.play_round(Contest(path), tmp_path / "out", how, lambda _: None).results
 
+@pytest.mark.data
+@pytest.mark.timeout(900)
+def test_reference_numbers_with_cuda(shared_data, tmp_path, require) -> None:
+    """The same on a GPU, where attacks are asked everything again too: neither they nor defences answer otherwise."""
+    reference = gpu_check.with_gpus(reference_contest(shared_data, tmp_path, replay={"attacks": 1}))
+    try:
+        gpu_check.require_gpu(reference, "process")
+    except BackendUnavailable as error:
+        require("gpu", str(error))
+    check_reference_numbers(play(reference, tmp_path / "out", slots=1))
+
+
+def reference_contest(data: Path, folder: Path, **more: object) -> Contest:
+    """Writes the contest of the reference numbers into the folder, and reads it."""
+    entries = [entry(folder, data, "attack", attack, model) for attack in ATTACKS for model in MODELS]
+    entries += [entry(folder, data, "defence", "undefended", model) for model in MODELS]
+    path = folder / "contest.yaml"
+    path.write_text(json.dumps(contest(data, entries) | more))
+    return Contest(path)
+
+
+def play(reference: Contest, out: Path, *, slots: int) -> Results:
+    """Plays the contest on the process backend."""
+    how = play_rounds.RunOptions(slots=slots, allow_unisolated=True)
+    return play_rounds.play_round(reference, out, how, lambda _: None).results
+
+
+def check_reference_numbers(results: Results) -> None:
+    """Fails where a cell is not the reference's, or a finding was made."""
     held = {(cell.defence, cell.attack): cell.held for cell in results.cells}
     for model in MODELS:
         defence = f"undefended_{model}"

@@ -5,13 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
+
 from orchestrator import composition
+from orchestrator.application.rounds import gpu_check
 from orchestrator.domain.access import Access
 from orchestrator.domain.events import ClusterProbed
 from orchestrator.domain.tasks import Limits
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Executor
 from orchestrator.executors.kubernetes.timings import ControllerTimings
+from orchestrator.gpus import list_gpus
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.sandboxes.base import Backend
 
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from orchestrator.executors.kubernetes.api import Client
 
 LOCAL, KUBERNETES = "local", "kubernetes"
+_BUILD_CUDA_IMAGE = "sparring image build --cuda base"
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +111,18 @@ class LocalTarget:
         return replace(context, attack_devices=devices)
 
     def executor(self, context: RoundContext) -> Executor:
-        """Returns the local executor."""
+        """Returns the local executor, once a player computed on each GPU: one without would use its processor, unseen.
+
+        Raises:
+            BackendUnavailable: a GPU cannot be used.
+        """
+        if context.limits.gpus and self.backend.name != "process":
+            self._try_gpus(context)
         return composition.make_local_executor(context.limits, self._slots, context.access.sandboxes_per_job)
+
+    def _try_gpus(self, context: RoundContext) -> None:
+        if not gpu_check.can_try(self.backend):
+            _log.warning("gpus_untried", reason=f"there is no image {gpu_check.CUDA_IMAGE}", remedy=_BUILD_CUDA_IMAGE)
+            return
+        for gpu in list_gpus():
+            gpu_check.try_gpu(context.policy, self.backend, gpu)

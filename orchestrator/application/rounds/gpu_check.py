@@ -3,6 +3,7 @@
 import tempfile
 import time
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ByteSize
@@ -10,13 +11,15 @@ from pydantic import ByteSize
 from orchestrator import composition
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.text import printable
-from orchestrator.errors import BackendUnavailable
-from orchestrator.gpus import list_gpus
+from orchestrator.errors import BackendUnavailable, SparringError, UsageError
+from orchestrator.gpus import Gpu, list_gpus
 from orchestrator.intake.contest_file import Contest
-from orchestrator.sandboxes.base import Exit, ImageSource, Sandbox, SandboxSpec
+from orchestrator.sandboxes.base import Backend, Exit, Image, ImageSource, Sandbox, SandboxSpec
 
 CUDA_MEMORY = 16 * 1024**3
 """Bytes for a player with CUDA, which maps several gigabytes before it computes anything."""
+CUDA_IMAGE = "sparring/base-torch:cuda"
+"""What the player that looks is started from, on a backend that starts images."""
 _PROBE_PROGRAM = """
 import torch
 if float(torch.ones(4, device="cuda").sum()) != 4:
@@ -26,6 +29,13 @@ print(f"PyTorch {torch.__version__} with CUDA {torch.version.cuda} on {torch.cud
 _PROBE_SECONDS = 120.0
 _MAX_OUTPUT = 4096
 _ALTERNATIVE = "or leave --gpu out"
+_PROCESS_REMEDY = (
+    "install PyTorch with CUDA in this environment, as images/_base/requirements.cuda.lock (`sparring copy "
+    "images/_base`) names it, and let `ldconfig -p` show the driver's libcuda"
+)
+_IMAGE_REMEDY = (
+    "`sparring image build --cuda base` makes the image, nvidia-container-toolkit 1.17.8 or newer the device"
+)
 
 
 def with_gpus(contest: Contest) -> Contest:
@@ -38,42 +48,65 @@ def with_gpus(contest: Contest) -> Contest:
 
 
 def require_gpu(contest: Contest, backend: str) -> str:
-    """Returns what computes here: PyTorch, CUDA and GPU in words; the names of the GPUs where images bring PyTorch.
+    """Returns what computes here, once a player did: PyTorch, CUDA and the GPU in words.
+
+    On a backend that starts images the player is one of `CUDA_IMAGE`; on the process backend it uses this environment.
 
     Raises:
-        BackendUnavailable: there is no GPU, or a player on the process backend cannot compute on it.
+        BackendUnavailable: there is no GPU, or a player cannot compute on it; the message says why.
     """
     gpus = list_gpus()
     if not gpus:
         raise BackendUnavailable(f"nvidia-smi shows no GPU on this machine; install the NVIDIA driver, {_ALTERNATIVE}")
-    if backend != "process":
-        return ", ".join(gpu.name for gpu in gpus)
-    output, end = _run_probe(contest.file.sandbox_policy(), gpus[0].uuid)
+    with tempfile.TemporaryDirectory(prefix="sparring-cuda-") as workspace:
+        place = composition.make_backend(backend, Path(workspace), gpus=1)
+        try:
+            return try_gpu(contest.file.sandbox_policy(), place, gpus[0])
+        except BackendUnavailable as error:
+            raise BackendUnavailable(f"{error}, {_ALTERNATIVE}") from error
+
+
+def can_try(backend: Backend) -> bool:
+    """Returns whether there is something to try a GPU with."""
+    try:
+        return backend.name == "process" or bool(backend.inspect_image(CUDA_IMAGE, files=False))
+    except UsageError:
+        return False
+
+
+def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:
+    """Has a player under the policy compute on this GPU, and returns with what. Raises BackendUnavailable."""
+    remedy = _PROCESS_REMEDY if backend.name == "process" else _IMAGE_REMEDY
+    try:
+        output, end = _run_probe(policy, backend, gpu.uuid)
+    except SparringError as error:
+        raise BackendUnavailable(f"a player cannot compute on {printable(gpu.name)}: {error}; {remedy}") from error
     if not output:
         why = printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
-        raise BackendUnavailable(
-            f"a player cannot compute on {printable(gpus[0].name)}: {why}; install PyTorch with CUDA in this "
-            f"environment, as images/_base/requirements.cuda.lock (`sparring copy images/_base`) names it, and let "
-            f"`ldconfig -p` show the driver's libcuda, {_ALTERNATIVE}"
-        )
+        raise BackendUnavailable(f"a player cannot compute on {printable(gpu.name)}: {why}; {remedy}")
     return printable(output)
 
 
-def _run_probe(policy: SandboxPolicy, device: str) -> tuple[str, Exit]:
+def _run_probe(policy: SandboxPolicy, backend: Backend, device: str) -> tuple[str, Exit]:
     """Starts the player that looks, under the limits of the others; returns what it said, and how it ended."""
-    with tempfile.TemporaryDirectory(prefix="sparring-cuda-") as folder:
-        source, workspace = Path(folder, "player"), Path(folder, "workspace")
-        source.mkdir()
-        workspace.mkdir()
-        (source / "player.py").write_text(_PROBE_PROGRAM)
-        backend = composition.make_backend("process", workspace)
-        image = backend.admit(ImageSource(folder=source, command=("python", "player.py"), trusted=True))
-        sandbox = backend.start(SandboxSpec(image, policy, run="cuda", job="look", device=device))
-        try:
-            output = _read_output(sandbox)
-        finally:
-            end = sandbox.stop()
+    image = _folder_player(backend) if backend.name == "process" else _image_player(backend)
+    sandbox = backend.start(SandboxSpec(image, policy, run="cuda", job="look", device=device))
+    try:
+        output = _read_output(sandbox)
+    finally:
+        end = sandbox.stop()
     return output, end
+
+
+def _folder_player(backend: Backend) -> Image:
+    with tempfile.TemporaryDirectory(prefix="sparring-cuda-") as folder:
+        Path(folder, "player.py").write_text(_PROBE_PROGRAM)
+        return backend.admit(ImageSource(folder=Path(folder), command=("python", "player.py"), trusted=True))
+
+
+def _image_player(backend: Backend) -> Image:
+    backend.inspect_image(CUDA_IMAGE, files=False)
+    return replace(backend.admit(ImageSource(image=CUDA_IMAGE)), command=("python", "-c", _PROBE_PROGRAM))
 
 
 def _read_output(sandbox: Sandbox) -> str:

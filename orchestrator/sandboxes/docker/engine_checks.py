@@ -12,10 +12,7 @@ def engine_checks(info: Mapping[str, Any]) -> list[Check]:
     options = [str(option) for option in info.get("SecurityOptions") or []]
     seccomp = next((option for option in options if option.startswith("name=seccomp")), "")
     filtered = seccomp != "" and "unconfined" not in seccomp
-    runtimes = sorted(info.get("Runtimes") or {})
     version, cgroup = info.get("ServerVersion", "?"), info.get("CgroupVersion", "1")
-    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or []]
-    gpus = "nvidia" in runtimes or any(device.startswith("nvidia.com/gpu") for device in devices)
     warnings = [str(warning) for warning in info.get("Warnings") or [] if "limit" in str(warning)]
     return [
         Check("docker: engine", CheckStatus.OK, f"{version}, cgroup v{cgroup}, {info.get('Driver')}"),
@@ -24,14 +21,6 @@ def engine_checks(info: Mapping[str, Any]) -> list[Check]:
             CheckStatus.OK if filtered else CheckStatus.FAIL,
             seccomp or "none",
             "" if filtered else "start the engine with its default seccomp profile",
-        ),
-        Check(
-            "docker: GPUs",
-            CheckStatus.OK if gpus else CheckStatus.ABSENT,
-            "nvidia runtime or device interface"
-            if gpus
-            else "no nvidia runtime, no device of the container device interface",
-            "" if gpus else "install nvidia-container-toolkit 1.17.8 or newer if players need GPUs",
         ),
         *(
             Check("docker: warning", CheckStatus.WARN, printable(warning), "see the engine's manual")
