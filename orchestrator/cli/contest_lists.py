@@ -30,7 +30,7 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
     closes = (
         f"closed {document['closes']} by the organizers"
         if closing
-        else f"closes {document['closes'] or 'when the organizers say'}"
+        else contest.format.closes_itself or f"closes {document['closes'] or 'when the organizers say'}"
     )
     why = f": {safe_text(closing['reason'], 300)}" if closing and closing["reason"] else ""
     out.print(f"opens     {document['opens'] or 'at once'}, {closes}{why}", soft_wrap=True)

@@ -158,7 +158,7 @@ def check(
         budget = f"{task.budget.norm} {task.budget.epsilon}/255" if task.budget else "no budget"
         out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")
     for side, ids in sides.items():
-        out.print(f"{side + 's':9} {len(ids)}: {', '.join(ids)}", soft_wrap=True)
+        out.print(f"{side + 's':9} {len(ids)}{': ' if ids else ''}{', '.join(ids)}", soft_wrap=True)
     out.print(f"cells     {len(cells)}, isolation {contest.file.isolation}")
     for key, value, is_default in effective_values(contest.file, contest.format.rules):
         mark = "  [dim](default)[/]" if is_default else ""

@@ -10,6 +10,7 @@ from orchestrator.application.contests import report_writer, seasons
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.season import Entry
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
 from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import SubmissionPart
@@ -69,4 +70,4 @@ def describe_submission(part: SubmissionPart) -> Iterator[str]:
         yield f"candidates that do not count: {line}"
     for finding in part.findings:
         yield f"finding {finding}"
-    yield f"{part.sandboxes} sandboxes, {part.seconds:.1f} s of work"
+    yield f"{counted_noun(part.sandboxes, 'sandbox', 'sandboxes')}, {part.seconds:.1f} s of work"

@@ -7,6 +7,7 @@ follows from the whole ledger of the contest; what came of a round is recorded i
 from collections.abc import Sequence
 from fractions import Fraction
 
+from orchestrator.domain.contest_events import SubmissionReceived
 from orchestrator.domain.contest_format import (
     Format,
     Observations,
@@ -14,6 +15,7 @@ from orchestrator.domain.contest_format import (
     RoundOfSeason,
     RuleInWords,
     SeasonRound,
+    SourceRelease,
 )
 from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
 from orchestrator.domain.outcomes import Tally
@@ -26,7 +28,7 @@ from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events, rules_in_words
 from orchestrator.formats.unrestricted.round_names import eligibility_round, week_round
 from orchestrator.formats.unrestricted.rounds import ContestFold
-from orchestrator.formats.unrestricted.rules import UnrestrictedRules, rule_warnings
+from orchestrator.formats.unrestricted.rules import ClosedDefences, UnrestrictedRules, rule_warnings
 
 _PERCENT = 100
 
@@ -60,6 +62,18 @@ class Unrestricted(Format[UnrestrictedRules]):
             return []
         what = f"has the classes {', '.join(task.classes)}, and raters are asked about {' and '.join(asked)} (U1)"
         return [Problem(task.name, what, "name the classes of the dataset and of `rules.classes` alike")]
+
+    def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
+        """Returns that a defence names no address of its code (U3)."""
+        del season
+        return self.release_warnings(event)
+
+    def release_problems(self, submission: SourceRelease) -> list[Problem]:
+        """Returns that a defence names no address of its code, and what becomes of it then (U3)."""
+        if submission.source:
+            return []
+        follows = "is refused when it is tested" if self.rules.closed is ClosedDefences.REFUSED else "wins no prize"
+        return [Problem("source", "missing (U3)", f"say where the code is published: without it a defence {follows}")]
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
         """Returns that a baseline is in the contest file: what nobody handed in is in no week of this contest."""

@@ -13,7 +13,7 @@ from orchestrator.domain.outcomes import ABSTAINED, Forfeit, OnViolation
 from orchestrator.domain.samples import AdversarialExamples, Pixels, Samples
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Task
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import counted_noun, printable
 from orchestrator.errors import SubmissionFault
 from orchestrator.execution.candidate_gate import Gate
 from orchestrator.execution.player import Player
@@ -210,7 +210,8 @@ class TrialMatch:
             names = [task.classes[answer] for answer in self._observed.answers if answer >= 0]
             abstained = len(self._observed.answers) - len(names)
             detail = (
-                f"{_pictures_text(len(names))} answered, {abstained} abstained, {len(set(names))} different classes"
+                f"{_pictures_text(len(names))} answered, {abstained} abstained, "
+                f"{counted_noun(len(set(names)), 'different class', 'different classes')}"
             )
             close = "it abstained on every picture" if not names else ""
             self._add_passed(LIMITS_STEP, detail, close)

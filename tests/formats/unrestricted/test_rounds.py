@@ -8,9 +8,12 @@ from typer.testing import CliRunner
 from orchestrator import resources
 from orchestrator.application.contests import seasons
 from orchestrator.cli.app import app
+from orchestrator.domain.contest_events import SubmissionReceived
 from orchestrator.domain.season import Season
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.format import Unrestricted
+from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 
@@ -22,8 +25,34 @@ def test_the_template_is_a_contest_that_can_be_opened(tmp_path: Path) -> None:
     seasons.create_contest(tmp_path / "league", "unrestricted")
     contest, season = seasons.read_contest(tmp_path / "league")
     [task], _ = admission.check_contest(contest)
+    shown = CliRunner().invoke(app, ["contest", "show", str(tmp_path / "league")]).stdout
+    assert "opens     at once, each week closes by itself (U5)" in shown
     assert (task.classes, task.count) == (("six", "seven"), 40)
     assert contest.format.rounds(season, task.name) == []
+
+
+@pytest.mark.parametrize(("closed", "follows"), [("refused", "is refused when it is tested"), ("allowed", "no prize")])
+def test_a_defence_without_an_address_of_its_code_is_warned_of(closed, follows) -> None:
+    """Its team hears of it at the receipt, not after the board's vote and the test (U3); with an address, nothing."""
+    contest = Unrestricted(UnrestrictedRules.model_validate({"closed": closed}))
+
+    def warnings(source: str) -> list[str]:
+        fields = {
+            "id": "owl",
+            "name": "owl",
+            "team": "Owls",
+            "task": "t",
+            "side": "defence",
+            "digest": "d",
+            "image": "",
+        }
+        counts = {"attempt": 1, "attempts_left": 0, "actor": "organizer", "source": source}
+        return contest.submission_warnings(Season(), SubmissionReceived(**fields, **counts))
+
+    (warning,) = warnings("")
+    assert "source missing (U3)" in warning
+    assert follows in warning
+    assert warnings("https://example.org/owl") == []
 
 
 @pytest.mark.slow
