@@ -17,9 +17,10 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.urls import set_script_prefix
+from django.urls import Resolver404, resolve, set_script_prefix
 
 from orchestrator.errors import Problem
+from orchestrator.web import security_log
 from orchestrator.web.api import problems
 from orchestrator.web.asgi import Receive, Scope, Send, is_for_program, lingering
 from orchestrator.web.body_limits import SAFE_METHODS, SMALL_BYTES, largest_body, takes_file
@@ -110,8 +111,8 @@ class Application(ASGIHandler):
         with suppress(RequestAborted), ExitStack() as held:
             try:
                 request = await self._whole_request(scope, receive, threads, held)
-            except TooManyError:
-                await _put_off(scope, receive, send)
+            except TooManyError as error:
+                await self._put_off(scope, receive, send, error.person)
                 return
             if isinstance(request, HttpResponseBase):
                 request["Connection"] = "close"  # the body was not read
@@ -164,6 +165,16 @@ class Application(ASGIHandler):
             raise TooManyError
         return await self._admitting.run(self._early.admit, head, size + self._spool.promised)
 
+    async def _put_off(self, scope: Scope, receive: Receive, send: Send, person: str) -> None:
+        """Says when to come again, before anything else is asked or read, and logs it."""
+        head = self._make_request(scope, BytesIO())
+        if isinstance(head, ASGIRequest):
+            with suppress(Resolver404):
+                head.resolver_match = resolve(head.path_info)
+            # Not here: who reads the log may be slow.
+            await asyncio.to_thread(security_log.refused, head, 503, person)
+        await _send_busy(scope, receive, send)
+
     def _make_request(self, scope: Scope, body: IO[bytes]) -> ASGIRequest | HttpResponseBase:
         """Returns a request as Django has it, or a refusal where its head cannot be read."""
         request, refused = self.create_request(scope, body)
@@ -202,8 +213,7 @@ def _writes(scope: Scope) -> bool:
     return scope["method"] not in SAFE_METHODS or scope["path"].startswith(_UPLOADS)
 
 
-async def _put_off(scope: Scope, receive: Receive, send: Send) -> None:
-    """Says when to come again, before anything else is asked or read."""
+async def _send_busy(scope: Scope, receive: Receive, send: Send) -> None:
     what, remedy = "too many requests wait for an answer", f"send the same again in {RETRY_SECONDS} s"
     if is_for_program(scope["path"]):
         response: HttpResponse = problems.refuse(503, "busy", [Problem("service", what, remedy)])

@@ -40,7 +40,11 @@ class TooSlowError(Exception):
 
 
 class TooManyError(Exception):
-    """Too many bodies lie on the disk."""
+    """Too many bodies lie on the disk, or too many requests wait. `person` is who sends this one, if that is known."""
+
+    def __init__(self, person: str = "") -> None:
+        super().__init__()
+        self.person = person
 
 
 class Turns:
@@ -82,7 +86,7 @@ class Spool:
     def place(self, person: str, size: int) -> Iterator[None]:
         """Keeps a place for a body while the block lasts. Raises TooManyError."""
         if self._of.total() >= MOST_ON_DISK or self._of[person] >= MOST_OF_ONE_PERSON:
-            raise TooManyError
+            raise TooManyError(person)
         self._of[person] += 1
         self.promised += size
         try:

@@ -35,15 +35,15 @@ def page_of(request: HttpRequest) -> str:
     return request.resolver_match.route if request.resolver_match else ""
 
 
-def refused(request: HttpRequest, status: int) -> None:
-    """Logs a request that was refused."""
+def refused(request: HttpRequest, status: int, person: str = "") -> None:
+    """Logs a request that was refused; `person` is who sent it where the request has no user."""
     user: Any = getattr(request, "user", None)
     _log.warning(
         "request_refused",
         status=status,
         method=request.method,
         page=page_of(request),
-        person=getattr(user, "person", ""),
+        person=getattr(user, "person", person),
         client=_client_of(request),
     )
 

@@ -8,6 +8,7 @@ import threading
 import zipfile
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.web import asgi
 from tests.web.conftest import client_of
@@ -123,7 +124,10 @@ def test_a_request_too_many_is_put_off(application, monkeypatch):
         await first
         return put_off, form, page, await asgi.send_request(application, "/api/v1/uploads", "POST")
 
-    put_off, form, page, after = asyncio.run(play())
+    with capture_logs() as logs:
+        put_off, form, page, after = asyncio.run(play())
+    refused = [(each["status"], each["page"]) for each in logs if each["event"] == "request_refused"]
+    assert refused[:2] == [(503, "api/v1/uploads"), (503, "account/login/")]
     for each in (put_off, form):
         assert (each.status, each.headers["retry-after"]) == (503, "5")
     assert json.loads(put_off.body)["code"] == "busy"

@@ -270,8 +270,12 @@ def test_few_large_bodies_come_at_once(application, team, monkeypatch, limit):
         await asyncio.wait([asked])
         return second, await Sender([bytes(MEBIBYTE)]).ask(application, "PATCH", path, **headers)
 
-    second, third = asyncio.run(play())
+    with capture_logs() as logs:
+        second, third = asyncio.run(play())
     assert (second.status, second.read, second.headers["retry-after"], third.status) == (503, 0, "5", 204)
+    [refused] = [each for each in logs if each["event"] == "request_refused"]
+    assert (refused["status"], refused["method"], refused["person"]) == (503, "PATCH", team.account.person)
+    assert refused["page"].startswith("api/v1/uploads/<")
 
 
 def test_a_full_disk_is_said_before_a_body_is_read(application, team, monkeypatch):
