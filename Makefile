@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The organizers' baselines run with the same versions here as in their images.
 LOCKS := -c images/_base/requirements.lock -c images/attack_cw_l2/requirements.lock
+INSTALL := $(BIN)/python tools/install.py
 OUT ?= demo
 # Half of the time a test waits for other processes, so there are more workers than processors.
 WORKERS ?= 4
@@ -77,23 +78,23 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv --without-pip $(VENV) || python3 -m venv --without-pip $(VENV)
 
-# The newest pip: the one that Python 3.11 brings takes twice the time to choose versions, and ensurepip compiles all of it.
+# uv installs, and where it cannot, pip: the newest one, since that of Python 3.11 takes twice the time to choose versions.
 $(VENV)/bin/pip: | $(VENV)/bin/python
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip 2>/dev/null || \
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip uv 2>/dev/null || \
 	{ $(BIN)/python -m ensurepip --default-pip >/dev/null && $(BIN)/python -m pip install --quiet --no-compile --upgrade pip; }
 
 # Only what the demo imports is compiled: compiling all that is installed took a third of the time. Players write no bytecode.
 $(VENV)/.demo: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
-	$(BIN)/python -m pip install --quiet --no-compile $(LOCKS) -e '.[demo]'
+	$(INSTALL) $(LOCKS) -e '.[demo]'
 	PYTHONPATH=images/_base/python $(BIN)/python -c 'import foolbox, gradient_attacks, sparring_torch' & \
 	$(BIN)/python -c 'import orchestrator.cli.rounds' && wait $$!
 	touch $@
 
 $(VENV)/.docs: pyproject.toml images/_base/requirements.lock | $(VENV)/bin/pip
-	$(BIN)/python -m pip install --quiet -c images/_base/requirements.lock -e '.[docs]'
+	$(INSTALL) -c images/_base/requirements.lock -e '.[docs]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
-	$(BIN)/python -m pip install --quiet --no-compile $(LOCKS) -e '.[dev]'
+	$(INSTALL) $(LOCKS) -e '.[dev]'
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some packages carry files that are no Python 3
 	touch $@ $(VENV)/.demo $(VENV)/.docs

@@ -1,0 +1,111 @@
+"""tools/install.py: packages are installed by uv under pip's settings, and by pip where uv cannot."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def tool(root) -> ModuleType:
+    """The program as a module."""
+    spec = importlib.util.spec_from_file_location("install", root / "tools" / "install.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture
+def environment(tmp_path) -> Path:
+    """An environment without packages; returns its Python."""
+    venv.create(tmp_path / "env", with_pip=False)
+    return tmp_path / "env" / "bin" / "python"
+
+
+@pytest.fixture
+def wheels(tmp_path) -> Path:
+    """A folder with one wheel: there is no such package in any index."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    about = "sparring_nothing-1.0.dist-info"
+    with zipfile.ZipFile(folder / "sparring_nothing-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("sparring_nothing.py", "")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: sparring-nothing\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = ["sparring_nothing.py", *(f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD"))]
+        wheel.writestr(f"{about}/RECORD", "".join(f"{name},,\n" for name in names))
+    return folder
+
+
+def install(root: Path, python: Path, wheels: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Installs the package with pip and uv of this environment, and with no setting but these."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    settings |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    settings |= {"PYTHONPATH": sysconfig.get_path("purelib"), "UV_CACHE_DIR": str(wheels.parent / "cache")} | more
+    command = [str(python), str(root / "tools" / "install.py"), "sparring-nothing"]
+    return subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+
+
+def installer(python: Path) -> str:
+    """Returns which program installed the package."""
+    (found,) = python.parent.parent.glob("lib/python*/site-packages/sparring_nothing-1.0.dist-info/INSTALLER")
+    return found.read_text().strip()
+
+
+def test_uv_installs_under_the_settings_of_pip(root, environment, wheels) -> None:
+    """The wheel lies in a folder that only pip's settings name."""
+    done = install(root, environment, wheels)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer(environment) == "uv"
+
+
+def test_where_uv_cannot_pip_installs(root, environment, wheels) -> None:
+    """Said in a line, since it takes longer."""
+    done = install(root, environment, wheels, UV_CACHE_DIR=os.devnull)
+    assert done.returncode == 0, done.stderr
+    assert "uv did not install this, now pip does" in done.stderr
+    assert installer(environment) == "pip"
+
+
+def test_what_neither_can_install_is_a_failure(root, environment, wheels) -> None:
+    """The exit code is pip's."""
+    (wheels / "sparring_nothing-1.0-py3-none-any.whl").unlink()
+    assert install(root, environment, wheels).returncode != 0
+
+
+def test_every_index_of_pip_is_handed_over(tool) -> None:
+    """Variables go before files, a command's own section before the common one; a value may be a list."""
+    listed = [
+        "global.index-url='https://a.example/simple'",
+        "global.extra-index-url='https://b.example/simple https://c.example/simple'",
+        "install.find-links='/wheels'",
+        "global.find-links='/other'",
+        ":env:.index-url='https://d.example/simple'",
+        ":env:.no-index='0'",
+        "download.find-links='/never'",
+    ]
+    assert list(tool.uv_options(tool.pip_settings(listed))) == [
+        *("--default-index", "https://d.example/simple"),
+        *("--index", "https://b.example/simple", "--index", "https://c.example/simple"),
+        *("--find-links", "/wheels"),
+    ]
+
+
+def test_certificates_and_patience_are_handed_over(tool) -> None:
+    """They are variables for uv."""
+    settings = tool.pip_settings(["global.cert='/etc/ca.crt'", ":env:.default-timeout='180'"])
+    assert tool.uv_variables(settings) == {"SSL_CERT_FILE": "/etc/ca.crt", "UV_HTTP_TIMEOUT": "180"}
+
+
+def test_it_starts_with_what_every_python_has(root) -> None:
+    """It runs before anything is installed."""
+    text = (root / "tools" / "install.py").read_text("utf-8")
+    imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
+    assert imported <= sys.stdlib_module_names
