@@ -1,4 +1,4 @@
-"""A contest played with GPUs, and whether players here can use one: asked of a player that only looks."""
+"""A contest played with GPUs, and whether players here can use one, which a player that computes on it shows."""
 
 import tempfile
 import time
@@ -34,7 +34,8 @@ _PROCESS_REMEDY = (
     "images/_base`) names it, and let `ldconfig -p` show the driver's libcuda"
 )
 _IMAGE_REMEDY = (
-    "`sparring image build --cuda base` makes the image, nvidia-container-toolkit 1.17.8 or newer the device"
+    "`sparring image build --cuda base` makes the image that is tried, nvidia-container-toolkit 1.17.8 or newer gives "
+    "it the device, and PyTorch with CUDA takes 0.7 GiB of `limits.memory`"
 )
 
 
