@@ -53,7 +53,7 @@ class _WideConsole(Console):
 
 
 out = _WideConsole(highlight=False)
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())  # a file breaks no line of its own
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
 Backend = Annotated[

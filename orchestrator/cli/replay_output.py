@@ -11,12 +11,27 @@ from orchestrator.application.rounds.replay_cost import ReplayForecast
 from orchestrator.cli import console
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
+from orchestrator.domain.text import counted_noun
 from orchestrator.integrity.power import DetectionPower, ReplayCost, SamplingDesign
 from orchestrator.reports import evidence
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.scoring.results_file import FindingPart, Results
 
 _log = structlog.get_logger()
+_RAN_FROM = {
+    "yes": "a fresh copy",
+    "mount": "a fresh mount",
+    "baseline": "its image",
+    "backend": "its image",
+    "unrecorded": "its image",
+}
+"""What the sandboxes of a replay ran from, in a column."""
+_WHY_NO_COPY = {
+    "baseline": "its image: of the organizers' own no copy is made.",
+    "backend": "its image: this backend makes no copies of submissions.",
+    "unrecorded": "its image: no copy of it is on record.",
+}
+"""Why it was no copy, below the table: once, and not broken over four lines in each row."""
 
 
 def forecast_announcer(*, log_json: bool) -> Callable[[ReplayForecast], None]:
@@ -46,13 +61,13 @@ def print_forecast(found: ReplayForecast) -> None:
     for cost, defences in groups.items():
         defence_text = f"each of {len(defences)} defences" if len(defences) > 1 else defences[0]
         others = cost.repeated + cost.same_order + cost.single
-        companions = f"up to {cost.clean_first:,} clean companions and " if cost.clean_first else ""
-        err.print(
-            f"replays of {safe_text(defence_text)} on {safe_text(found.task)}: of {cost.questions:,} questions "
-            f"{cost.drawn:,} are drawn "
-            f"and asked again, with {companions}{others:,} others: "
-            f"{100 * cost.share:.1f} % of the play, {cost.sandboxes} fresh sandboxes",
-            soft_wrap=True,
+        companions = f"up to {cost.clean_first:,} clean pictures before them, and " if cost.clean_first else ""
+        console.print_sentences(
+            err,
+            f"replays of {safe_text(defence_text)} on {safe_text(found.task)}: {cost.drawn:,} of "
+            f"{counted_noun(cost.questions, 'question')} are drawn and asked again, with {companions}"
+            f"{others:,} others. This adds {100 * cost.share:.1f} % to the questions of the play, in "
+            f"{counted_noun(cost.sandboxes, 'fresh sandbox', 'fresh sandboxes')}.",
         )
         for line in detection_lines(design, cost.detection_power):
             console.print_sentences(err, f"  {line}")
@@ -69,20 +84,20 @@ def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str
     """Returns what replays promise, in sentences; where that is less than the contest asks for, a warning."""
     sequence, chance, start = (evidence.power_text(each) for each in (promise.sequence, promise.chance, promise.start))
     mismatches = (
-        f"who changes {100 * design.cheat:g} % of its answers has a mismatch with a probability of "
-        f"{evidence.power_text(promise.mismatch)}; whoever has one is asked more"
+        f"A defence that changes {100 * design.cheat:g} % of its answers has a mismatch with a probability of "
+        f"{evidence.power_text(promise.mismatch)}. Whoever has one is asked more."
     )
     accused = (
-        f"and is accused with a probability of {sequence} where a sequence of questions repeats it, {chance} where it "
-        f"is by chance, {start} where a start or the company decides"
+        f"It is accused with a probability of {sequence} if a sequence of questions repeats the change, of {chance} if "
+        f"it changes answers by chance, and of {start} if the start of its sandbox or the other pictures of a question "
+        "decide."
     )
     lines = [mismatches, accused]
     if promise.is_below(design.power):
         lines.append(
-            f"warning: that is less than replay.power ({evidence.power_text(design.power)}): so few questions "
-            f"do not tell "
-            f"such a cheat from devices that disagree on {100 * design.noise:g} %; raise replay.cheat, lower "
-            "replay.noise, or play more pictures"
+            f"warning: the least of these is below replay.power ({evidence.power_text(design.power)}). With so few "
+            f"questions such a cheat cannot be told from devices that disagree on {100 * design.noise:g} % of the "
+            "answers: raise replay.cheat, lower replay.noise, or play more pictures."
         )
     return lines
 
@@ -120,9 +135,13 @@ def print_coverage(document: Results) -> None:
     if not lines:
         return
     design = document.replay
-    cheat = f"a cheat of {100 * design.cheat:g}% of the answers"
-    planned = f"planned {evidence.power_text(design.power)} that {cheat} has a mismatch"
-    out.print(f"[bold]Replays[/]: {planned}; accused: by a sequence / by chance / by its start")
+    console.print_sentences(
+        out,
+        f"[bold]Replays[/]: planned so that a defence that changes {100 * design.cheat:g}% of its answers has a "
+        f"mismatch with a probability of {evidence.power_text(design.power)}. It is accused with the first of three "
+        "probabilities if a sequence of questions repeats the change, with the second if it comes by chance, and with "
+        "the third if the start decides.",
+    )
     numbers = {
         "questions": [str(one.part.questions) for one in lines],
         "drawn": [str(one.part.drawn) for one in lines],
@@ -137,11 +156,14 @@ def print_coverage(document: Results) -> None:
     columns = [
         Column("defence", [safe_text(one.part.submission) + (one.check and f", {one.check}") for one in lines]),
         *(Column(title, cells, is_number=True) for title, cells in numbers.items()),
-        Column("ran from", [one.ran_from for one in lines], is_sentence=True),
+        Column("ran from", [_RAN_FROM[one.part.fresh_copy] for one in lines]),
         Column("outcome", outcomes, is_sentence=True),
     ]
     for table in fitting_tables(columns):
         out.print(table)
+    for why in dict.fromkeys(_WHY_NO_COPY.get(one.part.fresh_copy, "") for one in lines):
+        if why:
+            console.print_sentences(out, why)
     if any(one.check for one in lines):
         console.print_sentences(
             out,

@@ -401,7 +401,8 @@ def _save_transcript(path: Path, entries: list[transcript.TranscriptEntry]) -> N
     _write(path, transcript.write_transcript(entries))
     err.print(
         f"transcript {safe_text(str(path))}; again: sparring submission debug --replay "
-        f"{safe_text(shlex.quote(str(path)))}"
+        f"{safe_text(shlex.quote(str(path)))}",
+        soft_wrap=True,
     )
 
 

@@ -79,6 +79,12 @@ def test_what_is_not_there_is_the_operators_mistake(words, tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_sentence_in_a_log_is_one_line(tmp_path) -> None:
+    """What goes to standard error is not broken at 80 columns where that is a file: a search finds it."""
+    done = sparring("submission", "check", tmp_path / "missing")
+    assert "note: on the process backend your player runs with your rights and is not isolated\n" in done.stderr
+
+
 def test_a_folder_without_a_contest_file_is_the_operators_mistake(tmp_path) -> None:
     """The message names the file that is looked for; a round's folder, say, has none."""
     done = sparring("contest", "check", tmp_path)
