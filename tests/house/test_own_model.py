@@ -1,10 +1,12 @@
 """What docs/your-own-model.md says works, with pictures of CIFAR-10's shape."""
 
+import re
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from .conftest import NEEDS_DOCKER, blocks_of
 
@@ -32,6 +34,32 @@ def test_a_model_and_an_attack_of_a_library_pass_the_check(document, shell, tmp_
         elif block.kind == "sh" and not block.mark:
             printed += shell(block.text)
     assert printed.count("it would be received") == 2
+
+
+@pytest.mark.timeout(900)
+def test_a_contest_on_one_s_own_data_is_played_to_its_bundle(document, shell, tmp_path) -> None:
+    """Every line of the organizers' half works, with few pictures: weights, contest file, both rounds, a bundle."""
+    work = tmp_path / "work"
+    write_pictures(work / "train.npz", 200)
+    write_pictures(work / "eval.npz", 40)
+    theirs, ours = document("your-own-model.md").split("## For organizers")
+    for side in ("defence", "attack"):
+        shell(f"sparring submission init {side} my_{side} --framework pytorch")
+        with (work / f"my_{side}" / "submission.yaml").open("a") as file:
+            file.write(f"source: https://example.org/{side}\n")
+    shell("python my_defence/train.py --data train.npz --epochs 1")
+    shell("cp my_defence/network.py my_defence/weights.safetensors my_attack/")
+    (player,) = [each.text for each in blocks_of(theirs) if each.mark == f"{GOES_INTO}my_attack/player.py"]
+    (work / "my_attack" / "player.py").write_text(player)
+    weights, changes, season = blocks_of(ours)
+    shell(weights.text)
+    file, yaml = work / "cup" / "contest.yaml", YAML()
+    contest, wanted = yaml.load(file), yaml.load(changes.text.replace("first: 500", "first: 20"))
+    rules = {**contest["rules"], **wanted["rules"]}
+    yaml.dump({**contest, **wanted, "rules": rules}, file)
+    printed = shell(season.text)
+    assert "integrity only" in printed
+    assert {"my_defence", "my_attack"} <= set(re.findall(r"^ +1 +(\S+)", printed, re.MULTILINE))
 
 
 def test_what_is_not_run_says_why(document) -> None:
