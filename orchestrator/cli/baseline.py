@@ -16,6 +16,8 @@ from orchestrator.domain.tasks import require_whole_step
 from orchestrator.errors import UsageError
 
 _DIGITS_SIDE = 8
+_LARGEST_SEED = 2**63 - 1
+"""The largest that PyTorch takes."""
 _SPLITS = ("train", "test")
 app = typer.Typer(no_args_is_help=True, help="Make the organizers' own classifiers.")
 
@@ -58,7 +60,9 @@ def train(
     recipe: Annotated[
         RecipeName, typer.Option(help="Plain, FGSM, or worst-of-10-spatial training.")
     ] = RecipeName.CLEAN,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same file, bit for bit.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same file, bit for bit.", min=0, max=_LARGEST_SEED)
+    ] = 0,
     epsilon: Annotated[float, typer.Option(help="Budget of the fgsm recipe in steps of 1/255.", min=0.0)] = 51.0,
     epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 30,
     pictures: PictureOptions = PictureOptions(),

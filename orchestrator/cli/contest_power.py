@@ -24,8 +24,10 @@ _HOUR = 3600
 class SizeOptions:
     """How large the contest is planned."""
 
-    attacks: Annotated[int, typer.Option("--attacks", min=1, help="Attacks, or archives of pictures, expected.")] = 8
-    defences: Annotated[int, typer.Option("--defences", min=1, help="Defences expected.")] = 8
+    attacks: Annotated[
+        int, typer.Option("--attacks", min=1, max=10_000, help="Attacks, or archives of pictures, expected.")
+    ] = 8
+    defences: Annotated[int, typer.Option("--defences", min=1, max=10_000, help="Defences expected.")] = 8
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Rounds with other seeds that a score is a mean of.")] = 1
     slots: Annotated[int, typer.Option("--slots", min=1, help="Jobs at once.")] = 1
     items: Annotated[int, typer.Option("--items", min=1, help="Pictures of each submission that a rater grades.")] = 20

@@ -335,6 +335,7 @@ def rescore(
         raise UsageError("say why: --reason")
     with seasons.administer(folder, by) as admin:
         rescored_rounds = rescoring.rescore(admin, task)
+        changed = bool(seasons.changed_rules(admin))
         if apply or drop:
             rescoring.record_decision(admin, reason, apply=apply)
     if as_json:
@@ -343,7 +344,11 @@ def rescore(
     for round_ in rescored_rounds:
         results_output.print_rescored(round_)
     if not (apply or drop):
-        out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
+        out.print(
+            "nothing is changed yet: run it again with --apply or --drop, and --reason"
+            if changed
+            else "the rules in contest.yaml are those in force: there is nothing to apply"
+        )
 
 
 def _print_log_line(line: str) -> None:

@@ -1,7 +1,6 @@
 """`sparring submission logs`: what became of one submission, in words that its team may read."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.season import Entry
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
+from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import SubmissionPart
 
@@ -35,7 +35,10 @@ def logs(
         raise UsageError(
             f"{submission!r} was not received in {folder}; `sparring submission list {folder}` says what was"
         )
-    rounds = list(_round_documents(folder, entry, phase, task))
+    begun = [*seasons.begun_rounds(folder, phase, task)]
+    if phase is not None and not begun:
+        raise UsageError(f"no round {phase!r} of {folder} was begun; leave --round out for all that were")
+    rounds = list(_round_documents(begun, entry))
     if as_json:
         console.print_json({"submission": entry.id, "team": entry.team, "rounds": rounds})
         return
@@ -48,8 +51,8 @@ def logs(
             out.print(f"  {safe_text(line, 400)}", soft_wrap=True)
 
 
-def _round_documents(folder: Path, entry: Entry, phase: str | None, task: str | None) -> Iterator[dict[str, Any]]:
-    for each in seasons.begun_rounds(folder, phase, task):
+def _round_documents(begun: Sequence[RoundFolder], entry: Entry) -> Iterator[dict[str, Any]]:
+    for each in begun:
         results = report_writer.read_results(each)
         for part in results.submissions:
             if part.id == entry.id:

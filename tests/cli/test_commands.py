@@ -239,6 +239,8 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
             "less than one step of 1/255; did you",
         ),
         (["baseline", "train", "--out", "{}/w.safetensors", "--data", "x.npz"], "give --data and --test together"),
+        (["baseline", "train", "--out", "{}/w.safetensors", "--only", "6"], "--only: "),
+        (["baseline", "train", "--out", "{}/w.safetensors", "--seed", str(2**64)], "--seed"),
         (["round", "run", "{}/nothing", "initial"], "there is no"),
         (["round", "run", "{}/nothing.yaml", "--out", "{}/out"], "give a contest file, or a contest's folder"),
         (["round", "run", DEMO, "--out", "{}/out", "--slots", "0"], "give at least 1"),

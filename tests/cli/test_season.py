@@ -294,6 +294,8 @@ def test_who_acts_can_be_named(entered) -> None:
         (["board", "{}", "--round", "final"], "the round 'final' of digits was not played"),
         (["rescore", "{}", "--apply", "--drop", "--reason", "r"], "--apply and --drop: choose one"),
         (["rescore", "{}", "--apply"], "say why: --reason"),
+        (["rescore", "{}", "--apply", "--reason", "r"], "contest.yaml are those in force; there is nothing to apply"),
+        (["submission", "logs", "{}", "corners", "--round", "nope"], "no round 'nope' of"),
         (["board", "{}/blobs"], "holds no contest; make one with `sparring contest init"),
     ],
 )
@@ -331,6 +333,11 @@ def test_rescoring_nothing_shows_nothing(entered) -> None:
     """Before the first round there is no board to compare, and nothing is written."""
     done = sparring("rescore", entered, "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
+
+
+def test_rescoring_by_the_rules_in_force_asks_for_nothing(entered) -> None:
+    """Nobody is told to apply a change that is not there."""
+    assert "rules in contest.yaml are those in force: there is nothing to apply" in sparring("rescore", entered).stdout
 
 
 def test_an_altered_contest_ledger_is_ours(cup) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from orchestrator import plugins, resources
 from orchestrator.application.baselines.program_output import read_lines
+from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import InfrastructureFault, UsageError
 
@@ -66,10 +68,14 @@ def load_digits(split: str, only: Sequence[str] = (), side: int | None = None) -
     """Returns the training or test part of scikit-learn's digits, of some classes only, and enlarged to `side` pixels.
 
     Raises:
+        UsageError: there is no such choice of classes, or no such size.
         Rejected: there is no such class.
     """
     kind = plugins.load_plugin("datasets", "digits")
-    options = kind.options_type(split=split, only=list(only) or None, side=side)
+    try:
+        options = kind.options_type(split=split, only=list(only) or None, side=side)
+    except ValidationError as error:
+        raise UsageError(f"--{first_field_error(error, kind.options_type)}") from error
     samples: Samples = kind().load_samples(options, Path())
     return samples
 

@@ -78,8 +78,10 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
     """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped.
 
     Raises:
-        UsageError: there is no reason, or these rules cannot be looked at; see `rescore`.
+        UsageError: there is no reason, nothing to apply, or these rules cannot be looked at; see `rescore`.
     """
+    if apply and not seasons.changed_rules(admin):
+        raise UsageError(f"the rules in {admin.contest.path} are those in force; there is nothing to apply")
     rules = admin.contest.format.rules.model_dump(mode="json")
     _check_rescorable(admin, rules)
     fields = {"actor": admin.actor, "rules": rules, "reason": reason}
