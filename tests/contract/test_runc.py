@@ -5,6 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -305,6 +306,18 @@ def test_an_image_that_cannot_be_flattened_leaves_nothing(backend, image, tmp_pa
     with pytest.raises(InfrastructureFault, match="mksquashfs ended with code"):
         images.file(image.digest, "/")
     assert list(tmp_path.glob("*.squashfs*")) == []
+
+
+def test_the_words_of_a_program_that_ends_at_once_are_told(backend, image, tmp_path, monkeypatch) -> None:
+    """It does not read what it is given, so writing to it fails too, and that would say nothing."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are root's alone, and mksquashfs runs as nobody
+        Path(folder).chmod(0o755)
+        program = Path(folder, "mksquashfs")
+        program.write_text("#!/bin/sh\necho no such compression >&2\nexit 7\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        with pytest.raises(InfrastructureFault, match="mksquashfs ended with code 7: no such compression"):
+            RootfsImages(backend._images, tmp_path).file(image.digest, "/")
 
 
 def test_a_full_disk_is_ours(backend, image, tmp_path, monkeypatch) -> None:

@@ -31,7 +31,6 @@ _NOBODY = 65534
 _BUILD_SECONDS = 1800.0
 _MAX_BUILD_MEMORY = 2 * 1024**3
 _MAX_WORDS = 64 * 1024
-_PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def cache_folder() -> Path:
@@ -145,7 +144,7 @@ def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
             stdout=said,
             stderr=said,
             cwd="/",
-            env={"PATH": _PROGRAM_PATH},
+            env={"PATH": os.environ.get("PATH", os.defpath)},
             pass_fds=[output],
             user=_NOBODY,
             group=_NOBODY,
@@ -157,6 +156,7 @@ def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
             with suppress(BrokenPipeError):  # its end says why
                 for piece in tar:
                     process.stdin.write(piece)
+            with suppress(BrokenPipeError):  # of what was not yet written
                 process.stdin.close()
             code = process.wait(_BUILD_SECONDS)
         except BaseException:
