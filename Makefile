@@ -81,7 +81,7 @@ $(VENV)/bin/python:
 # uv installs, and where it cannot, pip: the newest one, since that of Python 3.11 takes twice the time to choose versions.
 $(VENV)/bin/pip: | $(VENV)/bin/python
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip uv 2>/dev/null || \
-	{ $(BIN)/python -m ensurepip --default-pip >/dev/null && $(BIN)/python -m pip install --quiet --no-compile --upgrade pip; }
+	{ $(BIN)/python -m ensurepip --default-pip >/dev/null && $(BIN)/python -m pip install --quiet --no-compile --upgrade pip uv; }
 
 # Only what the demo imports is compiled: compiling all that is installed took a third of the time. Players write no bytecode.
 $(VENV)/.demo: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
