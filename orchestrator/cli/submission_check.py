@@ -20,6 +20,7 @@ from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import SparringError, SubmissionFault, UsageError
+from orchestrator.files import write_whole
 from orchestrator.intake import manifest
 from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
 from orchestrator.intake.compliance.trial_match import CheckStep
@@ -391,10 +392,7 @@ def _print_comparison(compared: list[ReplyComparison]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error}") from error
+    write_whole(path, text.encode())
 
 
 def _save_transcript(path: Path, entries: list[transcript.TranscriptEntry]) -> None:

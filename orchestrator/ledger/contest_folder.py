@@ -1,7 +1,7 @@
 """A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
 
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from orchestrator.errors import StoreFault, UsageError
@@ -20,6 +20,7 @@ from orchestrator.ledger.stores.base import Blobs, Ledger
 from orchestrator.signatures import SigningKey
 
 FILE_NAME = "contest.yaml"
+_IGNORE, _KEY = ".gitignore", "key"
 
 
 class ContestFolder:
@@ -51,11 +52,19 @@ class ContestFolder:
         except OSError as error:
             raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
 
+    def discard(self, *, begun: bool) -> None:
+        """Removes the contest file and, where opening had `begun`, what that made; then the folder, if it is empty."""
+        ledger = (CONTEST_LEDGER, f"{CONTEST_LEDGER}-wal", f"{CONTEST_LEDGER}-shm")
+        for name in (FILE_NAME, *((_IGNORE, _KEY, *ledger) if begun else ())):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody put something into it
+            self.path.rmdir()
+
     def write_gitignore(self) -> None:
         """Keeps the folder out of repositories: it holds secrets and strangers' submissions."""
-        ignored = self.path / ".gitignore"
+        ignored = self.path / _IGNORE
         if not ignored.exists():
-            ignored.write_text("*\n", "ascii")
+            write_whole(ignored, b"*\n")
 
     def require(self) -> None:
         """Raises UsageError when no contest was opened here."""
@@ -113,11 +122,11 @@ class ContestFolder:
 
     def key(self) -> SigningKey:
         """Returns the organizers' key. Raises StoreFault where it is lost: nothing else can sign for them."""
-        return SigningKey.read_file(self.path / "key")
+        return SigningKey.read_file(self.path / _KEY)
 
     def create_key(self) -> SigningKey:
         """Returns the organizers' key, drawn where there is none: for a contest that is being opened, and no other."""
-        return SigningKey.read_or_generate(self.path / "key")
+        return SigningKey.read_or_generate(self.path / _KEY)
 
     def round(self, name: str, task: str) -> RoundFolder:
         """Returns the folder of one round of one task."""

@@ -18,6 +18,7 @@ from orchestrator.application.baselines.program_output import read_lines
 from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import InfrastructureFault, UsageError
+from orchestrator.files import write_whole
 
 INSTALL_REMEDY = (
     "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu "
@@ -94,25 +95,27 @@ def train_classifier(
     Raises:
         UsageError: a package is missing, or the training program refused its arguments.
         InfrastructureFault: it failed; its last words are in the message.
+        StoreFault: `out` cannot be written.
     """
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
         raise UsageError(f"training needs {', '.join(missing)}; {INSTALL_REMEDY}")
     program = resources.resource_path("images", "_base", "python", "sparring_training.py")
     with tempfile.TemporaryDirectory(prefix="sparring-train-") as folder:
-        paths = {}
+        paths, weights = {}, Path(folder) / "weights.safetensors"
         for name, samples in (("data", train_samples), ("test", test_samples)):
             paths[name] = Path(folder) / f"{name}.npz"
             np.savez(paths[name], pixels=samples.pixels, labels=samples.labels)
         arguments = [
-            *("--data", str(paths["data"]), "--test", str(paths["test"]), "--out", str(out)),
+            *("--data", str(paths["data"]), "--test", str(paths["test"]), "--out", str(weights)),
             *("--architecture", recipe.architecture, "--recipe", recipe.name),
             *("--epsilon", str(recipe.epsilon), "--seed", str(recipe.seed), "--epochs", str(recipe.epochs)),
         ]
         status, printed, last = _run([sys.executable, str(program), *arguments], Path(folder) / "printed", on_line)
-    if status == _ARGUMENT_ERROR:
-        raise UsageError(last)
-    if status:
-        raise InfrastructureFault(f"training failed: {last}")
+        if status == _ARGUMENT_ERROR:
+            raise UsageError(last)
+        if status:
+            raise InfrastructureFault(f"training failed: {last}")
+        write_whole(out, weights.read_bytes())
     report: dict[str, Any] = json.loads(printed)
     return report
 

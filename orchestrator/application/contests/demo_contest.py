@@ -8,6 +8,7 @@ from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.files import write_whole
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import FILE_NAME, ContestFolder
 
@@ -27,7 +28,7 @@ def create_demo(path: Path, options: RunOptions) -> ContestFolder:
     folder.create()
     source = Contest(resources.resource_path("examples", "demo", FILE_NAME))
     text = source.path.read_text("utf-8").partition(_SUBMISSIONS)[0] + "\n"
-    folder.file.write_text(text.replace(_IMAGES, f"{resources.resource_path('images').resolve()}/"), "utf-8")
+    write_whole(folder.file, text.replace(_IMAGES, f"{resources.resource_path('images').resolve()}/").encode())
     seasons.open_contest(path)
     with seasons.administer(path) as admin:
         backend = play_rounds.ready_backend(admin.contest, path.resolve(), options)

@@ -28,6 +28,7 @@ from orchestrator.errors import JobsParked, Problem, Rejected, SparringError, St
 from orchestrator.execution.estimate import RunEstimate
 from orchestrator.execution.reuse import ReusableRound
 from orchestrator.execution.round_runner import EventCallback
+from orchestrator.files import write_whole
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.intake.contest_file import Contest
@@ -72,7 +73,7 @@ def create_contest(
 
     Raises:
         UsageError: there is no such template, or the folder is not empty; like `open_contest`. Nothing is left then.
-        StoreFault: the database cannot be reached; nothing is left then.
+        StoreFault: the database cannot be reached, or the disk is full; nothing is left then.
     """
     if template not in TEMPLATES:
         raise UsageError(f"there is no template {template!r}; there is {', '.join(TEMPLATES)}")
@@ -82,13 +83,11 @@ def create_contest(
     if manifest.is_slug(name := path.resolve().name):
         # In quotes, since YAML takes a folder's name such as 2027 for a number.
         text = re.sub(r"^contest: \S+", f'contest: "{name}"', text, count=1, flags=re.MULTILINE)
-    folder.file.write_text(text, "utf-8")
     try:
+        write_whole(folder.file, text.encode())
         open_contest(path, by, clock, database=database)
-    except SparringError:
-        folder.file.unlink()
-        with suppress(OSError):  # somebody put something into it
-            path.rmdir()
+    except SparringError as error:
+        folder.discard(begun=isinstance(error, StoreFault))
         raise
     return folder
 

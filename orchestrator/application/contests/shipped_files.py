@@ -44,8 +44,12 @@ def copy_shipped(names: Sequence[str], into: Path) -> list[Path]:
                 shutil.copytree(source, target, ignore=_LEFT_BY_PYTHON)
             else:
                 shutil.copy(source, target)
-        except (OSError, shutil.Error) as error:
-            raise UsageError(f"{target} cannot be written: {error}; give another --out") from error
+        except OSError as error:
+            # copytree goes on after a file that fails, and says of each what it was.
+            why = error.args[0][0][2] if isinstance(error, shutil.Error) else error
+            shutil.rmtree(target, ignore_errors=True)
+            target.unlink(missing_ok=True)
+            raise UsageError(f"{target} cannot be written: {why}; give another --out") from error
     return targets
 
 

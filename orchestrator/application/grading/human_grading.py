@@ -1,6 +1,7 @@
 """Grading by people as organizers run it: they plan, hand out a page to each rater, and note what comes back."""
 
 import base64
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -175,9 +176,13 @@ def _read_text(path: Path) -> str:
 
 @contextmanager
 def _made_folder(path: Path) -> Iterator[None]:
-    """Makes a folder. Raises UsageError where it cannot be made."""
+    """Makes a folder, which is gone again where the block fails. Raises UsageError where it cannot be made."""
     try:
         path.mkdir(parents=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be made: {error}; give another folder") from error
-    yield
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
