@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.application.contests import report_writer, seasons
-from orchestrator.application.rounds.play_rounds import ReportPaths
+from orchestrator.application.contests import report_writer
+from orchestrator.application.rounds.round_record import ReportPaths
 from orchestrator.cli import console
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -29,6 +29,8 @@ def report(
     page for each team alone.
     """
     if ContestFolder(folder).exists:
+        from orchestrator.application.contests import seasons  # noqa: PLC0415  a round by itself is reported without it
+
         with seasons.administer(folder) as admin:
             written = report_writer.write_contest_report(admin, with_parquet=with_parquet)
         if as_json:

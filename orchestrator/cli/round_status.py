@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.application.contests import seasons
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.cli import console, replay_output, results_output, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.plan import Stage
@@ -107,7 +107,7 @@ class RoundStatus:
 
 def read_status(folder: Path) -> RoundStatus:
     """Returns how far the round in a folder is; it may be played by another process meanwhile."""
-    record, _ = play_rounds.read_round(folder)
+    record, _ = round_record.read_round(folder)
     ledger = RoundFolder(folder).ledger()
     try:
         last = max((entry.time for entry in ledger.read()), default="")
@@ -115,7 +115,7 @@ def read_status(folder: Path) -> RoundStatus:
         ledger.close()
     controller = status_file.read_status(RoundFolder(folder).exchange_path)
     played = RoundFolder(folder).is_played()
-    return RoundStatus(folder, record, play_rounds.round_results(folder), last, played, controller)
+    return RoundStatus(folder, record, round_record.round_results(folder), last, played, controller)
 
 
 def _print_status(found: RoundStatus) -> None:

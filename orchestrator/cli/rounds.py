@@ -15,7 +15,7 @@ import typer
 from orchestrator import resources
 from orchestrator.application.baselines import training
 from orchestrator.application.contests import demo_contest, round_requests, seasons
-from orchestrator.application.rounds import gpu_check, play_rounds
+from orchestrator.application.rounds import gpu_check, play_rounds, round_record
 from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.cli import (
     console,
@@ -319,7 +319,7 @@ def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions,
     reported = None
     with results_output.progress_bar() as watch, _collect_parked() as fault:
         reported = play_rounds.play_round(contest, out_dir, options, watch)
-    document = play_rounds.round_results(out_dir) if reported is None else reported.results
+    document = round_record.round_results(out_dir) if reported is None else reported.results
     if as_json:
         _print_document(document)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import evaluate as evaluation
 from orchestrator.application.submissions.evaluate import EvaluationProgress
@@ -139,7 +139,7 @@ def test_a_damaged_step_is_played_again(place, evaluated, tmp_path) -> None:
     """An array of an attack's step that was lost is no error: the step counts as not done, and is played again."""
     copied = tmp_path / "kept"
     shutil.copytree(place / "kept", copied)
-    record, _ = play_rounds.read_round(copied)
+    record, _ = round_record.read_round(copied)
     step = next(step for steps in record.round.steps.values() for step in steps.values() if step.stage is Stage.QUERY)
     find_blob(copied / "blobs", step.blobs["queries"]).write(b"")
     progress = EvaluationProgress(evaluated["wanted"], copied)

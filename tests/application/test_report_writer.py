@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from orchestrator.application.contests import report_writer
 from orchestrator.application.publishing import bundles
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.cli.app import app
 from orchestrator.domain import contest_events
 from orchestrator.errors import Rejected, UsageError
@@ -112,7 +112,7 @@ def test_the_labels_were_told(told: Cup):
     found = leaks(told.folder.path)
     assert any(name.startswith("rounds/initial/quarters/ledger.sqlite") for name in found)
     assert any(name.startswith("blobs/") for name in found)
-    record, _ = play_rounds.read_round(told.folder.round("initial", "quarters").path)
+    record, _ = round_record.read_round(told.folder.round("initial", "quarters").path)
     said = fault_texts.first_messages(record.round)
     for name, code in CODES.items():
         assert any(MARK.decode() in text for (who, kind, _), text in said.items() if (who, kind) == (name, code)), name
@@ -177,7 +177,7 @@ def test_no_picture_leaves_the_house(told: Cup):
 
 def test_hidden_data_has_no_digest_outside(told: Cup):
     """The digests of pictures and labels, and of jobs, which follow from them, are on no page and in no table."""
-    record, _ = play_rounds.read_round(told.folder.round("initial", "quarters").path)
+    record, _ = round_record.read_round(told.folder.round("initial", "quarters").path)
     task = record.round.opening.task
     secret = [task.digest, task.pixels, task.labels, *(job.id for job in record.round.planned_jobs)]
     for folder in ("site", "teams"):

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.publishing import bundles
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.bundles import bundle_records, sealed_lists
 from orchestrator.domain import contest_events, events
 from orchestrator.errors import NotGenuine, StoreFault, UsageError
@@ -194,7 +194,7 @@ def test_faults_are_codes(cup):
     faults = [fault for submission in results["submissions"] for fault in submission["faults"]]
     assert {fault["code"] for fault in faults} >= {"reported", "died"}
     assert {fault["message"] for fault in faults} <= set(FAULT_TEXTS.values())
-    record, _ = play_rounds.read_round(cup.path / ROUNDS[0])
+    record, _ = round_record.read_round(cup.path / ROUNDS[0])
     assert any("LABELS" in text for text in first_messages(record.round).values())
 
 

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from orchestrator import composition
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain.findings import RULES_BY_KIND, FindingKind
 from orchestrator.domain.outcomes import Answers
 from orchestrator.domain.tasks import Isolation
@@ -204,7 +204,7 @@ class Zoo:
         (out / "secret").write_bytes(hashlib.sha256(f"zoo {seed}".encode()).digest())
         how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
         results = play_rounds.play_round(Contest(path), out, how, lambda _: None).results
-        record, _ = play_rounds.read_round(out)
+        record, _ = round_record.read_round(out)
         answers = {name: record.answers(name, PICTURES) for name in names}
         return Played(results, {name: {c.attack: a for c, a in cells.items()} for name, cells in answers.items()})
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.cli import results_output, round_watch
 from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
@@ -110,7 +110,7 @@ def test_the_progress_of_a_round_that_goes_on_begins_where_it_is(contest, played
     options = play_rounds.RunOptions(allow_unisolated=True)
     play_rounds.play_round(Contest(contest), played[0], options, watch)
     [shown] = bar.tasks
-    assert shown.completed == shown.total == len(play_rounds.read_round(played[0])[0].round.planned_jobs)
+    assert shown.completed == shown.total == len(round_record.read_round(played[0])[0].round.planned_jobs)
     assert watch.steps_played == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.domain.outcomes import FAULTED, Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.queries import QueryFailure
@@ -69,7 +69,7 @@ class Played:
 
     def __init__(self, lab: Lab, out: str, *players: str, **changes) -> None:
         self.results: Results = lab.play(*players, out=out, **changes)
-        self.record: RoundView = play_rounds.read_round(lab.folder / out)[0]
+        self.record: RoundView = round_record.read_round(lab.folder / out)[0]
 
     def cell(self, defence: str, attack: str | None) -> CellPart:
         """Returns one cell of the matrix without its names."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.cli.console import ExitCode
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.plan import Cell
@@ -98,7 +98,7 @@ def check_human_scores(results: dict[str, object], cup: Path) -> None:
 
 def check_machine_scores(results: dict[str, object], out: Path) -> None:
     """Computes ASR, SSIM, NTE and Score_M again from the archives and the hidden model's scores alone (C3 to C6)."""
-    record, _ = play_rounds.read_round(out / "cup" / "rounds" / "board" / "pictures")
+    record, _ = round_record.read_round(out / "cup" / "rounds" / "board" / "pictures")
     labels, before = record.samples.labels, decoded(out / "pictures.zip")
     scores = record.scores("hidden", len(labels))
     for row in results["boards"][0]["rows"]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from orchestrator import resources
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain.plan import Cell
 from orchestrator.intake.contest_file import Contest
 from orchestrator.scoring.results_file import Results, RowPart
@@ -61,9 +61,11 @@ def played(shared_data, tmp_path_factory) -> SimpleNamespace:
 
 def rows(played: SimpleNamespace, reading: str) -> dict[str, RowPart]:
     """Returns the board's rows under other rules: nothing is played again."""
-    record, head = play_rounds.read_round(played.root / "out")
+    record, head = round_record.read_round(played.root / "out")
     rules = Contest(played.root / "contest.yaml").format.rules_type.model_validate(READINGS[reading])
-    results: Results = play_rounds.score_round(record, played.root / "out", rules.model_dump(mode="json")).results(head)
+    results: Results = round_record.score_round(record, played.root / "out", rules.model_dump(mode="json")).results(
+        head
+    )
     return {row.submission: row for row in results.boards[0].rows}
 
 
@@ -102,7 +104,7 @@ def test_untouched_pictures_score_nothing_among_the_correct_ones(played) -> None
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_every_part_equals_a_recomputation(played, name, reading) -> None:
     """From the archives and the hidden model's scores alone, with NumPy and scikit-image: equal after rounding."""
-    record, _ = play_rounds.read_round(played.root / "out")
+    record, _ = round_record.read_round(played.root / "out")
     labels = record.samples.labels
     scores = record.scores("hidden", len(labels))
     before, after = (decoded(played.data / ARCHIVES[key]) for key in ("untouched", name))

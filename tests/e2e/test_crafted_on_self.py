@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.application.baselines.training import load_digits
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.bundles import array_checks
 from orchestrator.domain.ids import derive_seed
 from orchestrator.domain.plan import Cell
@@ -134,7 +134,7 @@ def test_pictures_are_those_of_plain_numpy(contest, played, name):
     out, results = played
     samples = contest.load_samples()
     made = crafted(name, samples.pixels.astype(int), samples.labels, RoundFolder(out).secret())
-    record, _ = play_rounds.read_round(out)
+    record, _ = round_record.read_round(out)
     cell = Cell("sloped", name)
     assert np.array_equal(record.cell_examples(cell).pixels, made)
     assert (record.query_record(cell).queries == STEPS[name][0]).all()
@@ -147,7 +147,7 @@ def test_pictures_are_those_of_plain_numpy(contest, played, name):
 
 def test_the_record_holds_with_the_rules(contest, played):
     """What a full bundle is checked for: arrays of the right sizes, counts that agree, and no picture out of place."""
-    record, _ = play_rounds.read_round(played[0])
+    record, _ = round_record.read_round(played[0])
     array_checks.check_arrays(record, "round", contest.format.play_rules())
     array_checks.check_pictures(record, "round")
 

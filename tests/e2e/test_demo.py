@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator import resources
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain.outcomes import NOT_ASKED, Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.intake.contest_file import Contest
@@ -65,7 +65,7 @@ def test_adversarial_training_helps(played) -> None:
 def test_carlini_wagner_is_penalised(played) -> None:
     """Every candidate of cw_l2 beyond 51/255 is a forfeit, is held, and no defence is asked about it (A8, A14)."""
     results, out = played
-    record, _ = play_rounds.read_round(out)
+    record, _ = round_record.read_round(out)
     made = record.adversarial_examples("cw_l2")
     beyond = np.flatnonzero(made.distances > 51)
 

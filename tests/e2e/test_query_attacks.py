@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.intake.contest_file import Contest
@@ -41,7 +41,7 @@ def play(contest: Contest, out: Path) -> RoundView:
     """Plays the contest and returns the record of its round."""
     how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
     play_rounds.play_round(contest, out, how, lambda _: None)
-    return play_rounds.read_round(out)[0]
+    return round_record.read_round(out)[0]
 
 
 @pytest.fixture(scope="module")

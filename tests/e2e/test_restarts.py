@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.application.contests import seasons
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.cli.app import app
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.read_model import RoundView
@@ -52,7 +52,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def read(out: Path) -> RoundView:
     """Returns the record of a round."""
-    record, _ = play_rounds.read_round(out)
+    record, _ = round_record.read_round(out)
     return record
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain import events
 from orchestrator.domain.text import printable
 
@@ -86,7 +86,7 @@ def test_a_killed_round_goes_on(lab) -> None:
 
     results = json.loads((out / "results.json").read_text())
     assert unmeasured(results) == unmeasured(undisturbed.model_dump(mode="json"))
-    record, _ = play_rounds.read_round(out)
+    record, _ = round_record.read_round(out)
     ledger = play_rounds.RoundFolder(out).ledger()
     happened = [entry.event for entry in ledger.read()]
     ledger.close()

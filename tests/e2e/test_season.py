@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.cli.app import app
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit
@@ -185,7 +185,7 @@ def test_a7_a_crashing_defence_misclassifies(season) -> None:
 
 def test_a8_a_crashing_attack_cannot_win(season) -> None:
     """A8: what the crashing attack never delivered is grey, held, and never asked: its delta is below zero."""
-    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
+    record, _ = round_record.read_round(season / "rounds" / "initial" / "digits")
     made = record.adversarial_examples("cold")
     assert (made.forfeits == Forfeit.MISSING).all()
     assert (made.pixels == 128).all()
@@ -242,7 +242,7 @@ def test_a13_only_finalists_are_ranked_in_the_final(season, task) -> None:
 
 def test_a14_violations_are_forfeited_and_counted(season) -> None:
     """A14: every candidate beyond the budget is measured exactly, forfeited as missing, and counted on the board."""
-    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
+    record, _ = round_record.read_round(season / "rounds" / "initial" / "digits")
     made = record.adversarial_examples("leap")
     assert (made.forfeits == Forfeit.BUDGET).all()
     assert made.distances.max() == 102
@@ -288,7 +288,7 @@ def test_a17_below_the_floor_nobody_ranks(season, name) -> None:
 
 def test_a17_the_careless_one_errs_on_a_third(season) -> None:
     """The defence that gives up clean pictures is right on what is left of them, as it was made to be."""
-    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
+    record, _ = round_record.read_round(season / "rounds" / "initial" / "digits")
     answers, labels = record.answers("seven", 50)[Cell("seven")], record.samples.labels
     honest = record.answers("levels", 50)[Cell("levels")]
     assert 0.2 <= (answers != honest).mean() <= 0.45
@@ -297,8 +297,8 @@ def test_a17_the_careless_one_errs_on_a_third(season) -> None:
 
 def test_x4_the_final_reuses_the_initial_round(season) -> None:
     """X4: every attack and every cell of the initial round is copied into the final, and none of it runs again."""
-    initial, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
-    final, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
+    initial, _ = round_record.read_round(season / "rounds" / "initial" / "digits")
+    final, _ = round_record.read_round(season / "rounds" / "final" / "digits")
     told = read(RoundFolder(season / "rounds" / "final" / "digits").ledger())
     copied = {job.id for job in final.round.planned_jobs if job.origin_round}
     assert {job.origin_round for job in final.round.planned_jobs} == {"initial", ""}
@@ -374,7 +374,7 @@ def test_every_act_says_who_did_it(season) -> None:
 
 def test_nobody_was_asked_what_was_forfeited(season) -> None:
     """A8, A14: over the whole final, exactly the forfeited candidates were not asked, and no other fault is hidden."""
-    record, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
+    record, _ = round_record.read_round(season / "rounds" / "final" / "digits")
     for defence in ("levels", "goats", "undefended"):
         for cell, answers in record.answers(defence, 50).items():
             forfeits = np.zeros(50) if cell.attack is None else record.adversarial_examples(cell.attack).forfeits

@@ -8,7 +8,7 @@ import pytest
 import rfc8785
 from typer.testing import CliRunner
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.cli.app import app
 from orchestrator.domain.season import Season
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -50,7 +50,7 @@ def canonical(document: dict) -> bytes:
 
 def test_a2_nothing_that_an_attack_says_is_written_down(season) -> None:
     """A2: labels that an attack prints are in its log's blob, and in no result, report, receipt, board or bundle."""
-    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
+    record, _ = round_record.read_round(season / "rounds" / "initial" / "digits")
     said = [record.round.sandboxes_of("aloud")]
     labels = record.samples.labels
     logs = [find_blob(season / "blobs", s.stderr).read() for sandboxes in said for s in sandboxes if s.stderr]

@@ -53,11 +53,12 @@ def test_a_board_needs_no_cluster() -> None:
 
 
 def test_a_report_needs_no_other_command() -> None:
-    """`sparring report` imports nothing that trains baselines or serves a site, and no other command."""
+    """`sparring report` imports nothing that plays rounds, trains baselines or serves a site, and no other command."""
     names = modules_of("report")
     ours = {name for name in names if name.startswith("cli.")}
     assert ours == {"cli.commands", "cli.console", "cli.pod", "cli.report"}
     assert not names & {"application.baselines.training", "application.contests.demo_contest"}
+    assert not {name.partition(".")[0] for name in names} & {"execution", "executors", "intake", "sandboxes"}
 
 
 def test_the_version_is_printed_without_the_commands() -> None:

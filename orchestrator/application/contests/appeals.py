@@ -3,7 +3,7 @@
 import secrets
 
 from orchestrator.application.contests.administration import ContestAdmin, validated
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.domain import contest_events, recusal
 from orchestrator.domain.season import Appeal
 from orchestrator.domain.text import printable
@@ -63,5 +63,5 @@ def decide_appeal(admin: ContestAdmin, appeal: str, reason: str, *, upheld: bool
 
 def _findings_against(admin: ContestAdmin, submission: str) -> list[str]:
     """Returns the ids of the findings against a submission in all rounds."""
-    records = (play_rounds.read_round(folder.path)[0] for folder in admin.played_rounds())
+    records = (round_record.read_round(folder.path)[0] for folder in admin.played_rounds())
     return [found.id for record in records for found in record.round.findings if found.submission == submission]

@@ -4,17 +4,16 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from orchestrator import plugins, redaction, reports
-from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.rounds import play_rounds
-from orchestrator.application.rounds.play_rounds import ReportPaths
+from orchestrator.application.rounds import round_record
+from orchestrator.application.rounds.round_record import ReportPaths
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Season
 from orchestrator.errors import StoreFault, UsageError
-from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports import markdown, parquet, tables
@@ -22,6 +21,10 @@ from orchestrator.reports.examples import Example
 from orchestrator.reports.site import Site, SiteAddresses, build_site
 from orchestrator.reports.team import ContestHistory
 from orchestrator.scoring.results_file import Results
+
+if TYPE_CHECKING:
+    from orchestrator.application.contests.administration import ContestAdmin
+    from orchestrator.intake.contest_file import Contest
 
 SITE = "site"
 """What everybody may see, in the folder of a contest or of a round by itself."""
@@ -47,7 +50,7 @@ class PublicSite:
     files: Mapping[str, bytes]
 
 
-def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> ReportFiles:
+def write_contest_report(admin: "ContestAdmin", *, with_parquet: bool = False) -> ReportFiles:
     """Writes the report of every round that was played, and the contest's site.
 
     Raises:
@@ -57,13 +60,13 @@ def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> 
     if with_parquet:
         parquet.require_pyarrow()
     with admin.folder.writing():
-        every = tuple(play_rounds.write_results_locked(folder) for folder in admin.played_rounds())
+        every = tuple(round_record.write_results_locked(folder) for folder in admin.played_rounds())
         if not every:
             raise nothing_played(admin)
         return _write_site(admin.folder.path, every, read_history(admin.folder), with_parquet=with_parquet)
 
 
-def nothing_played(admin: ContestAdmin) -> UsageError:
+def nothing_played(admin: "ContestAdmin") -> UsageError:
     """Returns what to say where there is no result yet, with the round that is played first, if there is one."""
     folder, contest = admin.folder.path, admin.contest
     rounds = contest.format.rounds(admin.season, contest.file.all_tasks[0].name)
@@ -71,7 +74,7 @@ def nothing_played(admin: ContestAdmin) -> UsageError:
     return UsageError(f"no round was played in {folder}; {remedy}")
 
 
-def update_reports(admin: ContestAdmin) -> None:
+def update_reports(admin: "ContestAdmin") -> None:
     """Writes again what an act changed, or a killed command left out: results of rounds, and with them the site.
 
     Raises:
@@ -83,7 +86,7 @@ def update_reports(admin: ContestAdmin) -> None:
         write_contest_report(admin, with_parquet=any(site_folder.glob("*.parquet")))
     else:
         for folder in missing:
-            play_rounds.write_results(folder)
+            round_record.write_results(folder)
 
 
 def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> ReportFiles:
@@ -91,7 +94,7 @@ def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> Re
     folder.require()
     if with_parquet:
         parquet.require_pyarrow()
-    return _write_site(folder.path, (play_rounds.write_results(folder),), ContestHistory(), with_parquet=with_parquet)
+    return _write_site(folder.path, (round_record.write_results(folder),), ContestHistory(), with_parquet=with_parquet)
 
 
 def _write_site(
@@ -120,7 +123,7 @@ def make_public_site(
     return PublicSite(site, _table_files(public_results, with_parquet=with_parquet))
 
 
-def rounds_with_results(folder: ContestFolder, contest: Contest, season: Season) -> list[RoundFolder]:
+def rounds_with_results(folder: ContestFolder, contest: "Contest", season: Season) -> list[RoundFolder]:
     """Returns the rounds that were played, in the order of tasks and rounds of the contest file.
 
     One that is being played for the first time is none of them yet.
@@ -142,7 +145,7 @@ def read_results(folder: RoundFolder) -> Results:
     try:
         return Results.model_validate_json(folder.results_path.read_bytes())
     except (FileNotFoundError, ValidationError):  # an act took it away, or another version wrote it
-        return play_rounds.round_results(folder.path)
+        return round_record.round_results(folder.path)
 
 
 def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:

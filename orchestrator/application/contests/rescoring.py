@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import ContestAdmin, validated
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.errors import UsageError
@@ -61,10 +61,10 @@ def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]
             folder = admin.folder.round(name, task)
             if not folder.exists:
                 continue
-            record, head = play_rounds.read_round(folder.path)
+            record, head = round_record.read_round(folder.path)
             before, after = (
-                play_rounds.score_round(record, folder.path),
-                play_rounds.score_round(record, folder.path, rules),
+                round_record.score_round(record, folder.path),
+                round_record.score_round(record, folder.path, rules),
             )
             outcomes: tuple[FormatEvent | None, FormatEvent | None] = (None, None)
             if name == admin.contest.format.promotes_from:

@@ -15,7 +15,7 @@ import structlog
 from orchestrator import __version__, resources
 from orchestrator.application.contests import report_writer
 from orchestrator.application.contests.administration import Clock, ContestAdmin
-from orchestrator.application.rounds import entry_images, play_rounds
+from orchestrator.application.rounds import entry_images, play_rounds, round_record
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader
 from orchestrator.domain import contest_events, events
@@ -285,7 +285,7 @@ def play_round(
                 play_rounds.play_task(one, folder, place, how, watch)
             except JobsParked as fault:
                 parked.append(f"{task}: {fault}")
-            results = play_rounds.write_results(folder).results
+            results = round_record.write_results(folder).results
             with admin.alone():
                 known = admin.season.played_rounds.get((phase, task))
                 if results.complete and (known is None or known.head != results.ledger):
@@ -304,8 +304,8 @@ def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> Non
     """Records what came of a round, where the format does so and it is not recorded. Raises Rejected."""
     if (fold := admin.ledger_fold()) is None:
         return
-    record, _ = play_rounds.read_round(folder.path)
-    observed = play_rounds.score_round(record, folder.path).observations()
+    record, _ = round_record.read_round(folder.path)
+    observed = round_record.score_round(record, folder.path).observations()
     for event in fold.round_events(phase, observed, admin.actor):
         fold.learn(event, datetime.fromisoformat(admin.append_event(event)))
 
@@ -379,7 +379,7 @@ def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> Forma
         Rejected: a baseline that promotion is measured with failed on every picture.
     """
     path, known = _played_folder(admin, first, task), admin.season.played_rounds.get((first, task))
-    record, head = play_rounds.read_round(path)
+    record, head = round_record.read_round(path)
     again = f"run `sparring round run {admin.folder.path} {first}`"
     if not record.round.closed or known is None or known.head != head:
         raise UsageError(f"the round {first} of {task} is not finished; {again} to go on")
@@ -389,7 +389,7 @@ def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> Forma
         raise UsageError(
             f"{', '.join(late)} came after the round {first} of {task} was played; {again}: only what is new is played"
         )
-    scoring = play_rounds.score_round(record, path)
+    scoring = round_record.score_round(record, path)
     if alarms := scoring.alarms():
         raise Rejected(f"round {first} of {task}", [Problem("baseline", alarm) for alarm in alarms])
     event = scoring.outcome(actor=admin.actor, task=task, reason=reason)
@@ -407,7 +407,7 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
         if phase is not None and phase not in played_names:
             raise UsageError(f"the round {phase!r} of {task} was not played")
         results += [
-            play_rounds.round_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
+            round_record.round_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
         ]
     return results
 
@@ -457,7 +457,7 @@ def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) 
 def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
     """Yields how each played round was opened, and who plays in it."""
     for folder in admin.played_rounds():
-        record, _ = play_rounds.read_round(folder.path)
+        record, _ = round_record.read_round(folder.path)
         if record.round.opening is not None:
             yield record.round.opening, record.round.roster
 
@@ -587,5 +587,5 @@ def _reusable_rounds(admin: ContestAdmin, phase: str, task: str) -> Iterator[Reu
     for name in reversed(names[: names.index(phase)]):
         folder = admin.folder.round(name, task)
         if folder.exists:
-            record, head = play_rounds.read_round(folder.path)
+            record, head = round_record.read_round(folder.path)
             yield ReusableRound.from_view(name, head, record, folder.blobs())

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from orchestrator import composition
 from orchestrator.application.findings import played_image
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding
@@ -71,7 +71,7 @@ def reproduce(
         UsageError: there is no such finding, or the image is not there any more.
         InfrastructureFault: something of ours failed.
     """
-    record, _ = play_rounds.read_round(out)
+    record, _ = round_record.read_round(out)
     finding = find_finding(record.round.findings, finding_id, out)
     opening = _require_opened(record, out)
     image_backend = "docker" if opening.backend == composition.KUBERNETES else opening.backend

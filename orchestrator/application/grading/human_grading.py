@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import NOT_GRADED, GradedTask, GradingProgress, HumanGrading, ReceivedAnswers
 from orchestrator.domain.samples import Pixels
@@ -157,7 +157,7 @@ def _graded_submissions(folder: RoundFolder) -> list[str]:
 
     Once there is a plan, the board ranks nobody until somebody answers: those count whom nothing else keeps back.
     """
-    results = play_rounds.round_results(folder.path)
+    results = round_record.round_results(folder.path)
     attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
     rows = [row for board in results.boards for row in board.rows if row.rank or row.reason == NOT_GRADED]
     return sorted({row.submission for row in rows} & attacks)

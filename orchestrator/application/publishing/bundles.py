@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator import __version__
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.bundles import receipts, verifier, writer
 from orchestrator.bundles.layout import BundleKind, BundleManifest, RoundPart
 from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence
@@ -183,7 +183,7 @@ def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> Round
     opening = record.round.opening
     if not (folder.path / "secret").exists() or opening is None or digest(folder.secret()) != opening.commitment:
         raise StoreFault(f"{folder.path / 'secret'} is not the secret that the round committed to; restore it")
-    results = play_rounds.score_round(record, folder.path).results(head)
+    results = round_record.score_round(record, folder.path).results(head)
     return RoundSource(RoundPart(round=act.round, task=act.task, head=head), entries, record, folder.secret(), results)
 
 

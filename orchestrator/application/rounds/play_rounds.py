@@ -9,8 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from orchestrator import composition, plugins, reports
-from orchestrator.application.rounds import entry_images, execution_target, replay_cost
+from orchestrator import composition, plugins
+from orchestrator.application.rounds import entry_images, execution_target, replay_cost, round_record
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
 from orchestrator.application.rounds.replay_cost import ReplayForecast
@@ -30,16 +30,10 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import EventCallback, RoundRunner
 from orchestrator.intake.admission import AdmittedRoster, admit_entries
 from orchestrator.intake.contest_file import Contest
-from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
 from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
-from orchestrator.reports import cells_csv, example_choice
-from orchestrator.reports.examples import Example
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
-from orchestrator.scoring.results_file import Results
-from orchestrator.scoring.round_scoring import RoundScoring
 
 ROUND_NAME = "round-1"
 """The name of a round: a contest file describes one."""
@@ -83,18 +77,7 @@ class TaskRound:
         return cells
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPaths:
-    """A round's results and where they were written, and the pictures in its report."""
-
-    results: Results
-    results_file: Path
-    cells_file: Path
-    report_file: Path
-    examples: tuple[Example, ...] = ()
-
-
-def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> ReportPaths:
+def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> round_record.ReportPaths:
     """Plays the one round of a contest file, or what is left of it, and writes its results.
 
     Raises:
@@ -113,7 +96,7 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
 
 def play_part(
     contest: Contest, out: Path, how: RunOptions, watch: EventCallback, admit: Callable[[Identify], TaskRound]
-) -> ReportPaths:
+) -> round_record.ReportPaths:
     """Plays a round by itself, of whom `admit` lets in, or what is left of it. Raises like `play_round`."""
     folder = RoundFolder(out)
     with folder.create_or_undo():  # before the backend, which works in it
@@ -124,9 +107,9 @@ def play_part(
             try:
                 play_task(part, folder, place, how, watch)
             except JobsParked:
-                write_results(folder)
+                round_record.write_results(folder)
                 raise
-            return write_results(folder)
+            return round_record.write_results(folder)
 
 
 def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
@@ -150,7 +133,7 @@ def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, wo
     lies = folder if exists else RoundFolder(workspace / part.task)
     lies.create()
     context = _round_context(part, lies, host.backend)
-    record, head = read_round(lies.path) if exists else (RoundView(context.blobs), GENESIS)
+    record, head = round_record.read_round(lies.path) if exists else (RoundView(context.blobs), GENESIS)
     if exists:
         _require_same_round(record, part, context, folder.path)
     now = ReusableRound.from_view(part.round, head, record, context.blobs)
@@ -267,65 +250,6 @@ def _announce_record(record: RoundView, watch: EventCallback) -> None:
         watch(events.PlanMade(jobs=list(record.round.planned_jobs)))
         for finished in record.round.finished_jobs.values():
             watch(finished)
-
-
-def read_round(out: Path) -> tuple[RoundView, str]:
-    """Returns the record of the round in a folder, and the hash of its last ledger entry."""
-    folder = RoundFolder(out)
-    folder.require()
-    ledger = folder.ledger()
-    try:
-        return RoundView(folder.blobs(), (entry.event for entry in ledger.read())), ledger.head
-    finally:
-        ledger.close()
-
-
-def round_results(out: Path) -> Results:
-    """Returns the results of the round in a folder, folded from its ledger."""
-    record, head = read_round(out)
-    return score_round(record, out).results(head)
-
-
-def write_results(folder: RoundFolder) -> ReportPaths:
-    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
-    with folder.writing():
-        return write_results_locked(folder)
-
-
-def write_results_locked(folder: RoundFolder) -> ReportPaths:
-    """Does what `write_results` does, for a caller that holds the round's contest already."""
-    record, head = read_round(folder.path)
-    scoring = score_round(record, folder.path)
-    document = scoring.results(head)
-    cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
-    examples = tuple(example_choice.choose_examples(record, scoring))
-    page = folder.write_file("report/index.html", reports.render_round(document, examples))
-    last = folder.write_file(folder.results_path.name, document.model_dump_json(indent=2) + "\n")
-    return ReportPaths(document, last, cells, page, examples)
-
-
-def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
-    """Returns what can be said of a round, with what its contest says of the submissions.
-
-    `rules` replace those that it was opened with, and those that its contest changed to since.
-    """
-    opening = record.round.opening
-    if opening is None:
-        raise UsageError(f"the round in {out} was never opened; run it again")
-    above = RoundFolder(out).contest_path
-    season = None if above is None else _read_season(ContestFolder(above))
-    contest_format = format_of_round(opening, season, rules)
-    return RoundScoring(
-        record, contest_format, None if season is None else season_state(contest_format, season, opening)
-    )
-
-
-def _read_season(contest: ContestFolder) -> Season:
-    ledger = contest.ledger()
-    try:
-        return fold_season(ledger.read())
-    finally:
-        ledger.close()
 
 
 def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:

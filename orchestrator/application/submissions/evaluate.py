@@ -12,7 +12,7 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.application.rounds.play_rounds import Identify, RunOptions, TaskRound
 from orchestrator.domain import events
 from orchestrator.domain.organizer_attacks import OrganizerAttack
@@ -106,7 +106,7 @@ class EvaluationReport:
     reading: CoverageReading
     by_reading: dict[CoverageReading, RowPart]
     faults: list[FaultPart]
-    paths: play_rounds.ReportPaths
+    paths: round_record.ReportPaths
 
     @property
     def readings_differ(self) -> bool:
@@ -162,11 +162,11 @@ def evaluate(evaluation: Evaluation, out: Path, how: RunOptions, watch: EventCal
         return TaskRound(evaluation.contest, evaluation.task, admitted, samples=evaluation.samples)
 
     paths = play_rounds.play_part(evaluation.contest, out, how, watch, only_it)
-    record, head = play_rounds.read_round(out)
+    record, head = round_record.read_round(out)
     rules = evaluation.contest.format.rules
     by_reading = {
         reading: _row(
-            play_rounds.score_round(record, out, {**rules.model_dump(mode="json"), "coverage": reading}).results(head),
+            round_record.score_round(record, out, {**rules.model_dump(mode="json"), "coverage": reading}).results(head),
             evaluation.name,
         )
         for reading in CoverageReading
@@ -201,7 +201,7 @@ class EvaluationProgress:
         self.steps_played = 0
         """So many were played since this began to count."""
         if self._folder.exists:
-            record, _ = play_rounds.read_round(out)
+            record, _ = round_record.read_round(out)
             self._jobs = list(record.round.planned_jobs)
             self._finished = set(record.round.finished_jobs)
             for steps in record.round.steps.values():

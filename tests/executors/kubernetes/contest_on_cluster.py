@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import composition
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.domain.events import AttemptFailed, StepFinished
 from orchestrator.executors.kubernetes import probe_job, run_probes
@@ -128,7 +128,7 @@ class Stage:
 
     def failures(self) -> list[AttemptFailed]:
         """Returns the attempts that failed on the cluster."""
-        return play_rounds.read_round(self.there)[0].round.failed_attempts
+        return round_record.read_round(self.there)[0].round.failed_attempts
 
     def cleared(self, seconds: float = 10.0) -> dict[str, list[str]]:
         """Waits until nothing is left on the cluster and on the volume; returns what is left all the same."""

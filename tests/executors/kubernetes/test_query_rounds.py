@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.bundles import array_checks
 from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.plan import Cell
@@ -142,7 +142,7 @@ def test_a_player_of_two_that_no_node_starts_pays_alone(stage) -> None:
     assert [results["cells"][pair] for pair in kept] == [expected["cells"][pair] for pair in kept]
     assert "died" in codes(results, "attack_overdraws") & codes(results, "defence_dies")
     assert codes(results, "attack_honest") == codes(results, "defence_honest") == set()
-    record, _ = play_rounds.read_round(stage.there)
+    record, _ = round_record.read_round(stage.there)
     of_attack = Cell("defence_honest", "attack_overdraws")
     assert (record.cell_examples(of_attack).forfeits == Forfeit.MISSING).all()
     assert not record.query_record(of_attack).failures.any()
@@ -163,7 +163,7 @@ def test_gradients_come_out_as_on_this_machine(stage) -> None:
     assert codes(found, "defence_slope_dies") == {"died"}
     assert codes(found, "attack_climbs") == codes(found, "defence_slope") == set()
     assert stage.failures() == []
-    record, _ = play_rounds.read_round(stage.there)
+    record, _ = round_record.read_round(stage.there)
     failures = record.query_record(Cell("defence_slope_dies", "attack_climbs")).failures
     assert 0 < (failures == QueryFailure.FAULTED).sum() < len(failures)
     array_checks.check_transcripts(record, "the round")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import round_record
 from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.errors import UsageError
 from orchestrator.executors.kubernetes import probe_job, run_probes
@@ -84,7 +84,7 @@ def test_a_player_that_is_out_of_memory_pays(stage):
     gremlin.start()
     stage.play(path)
     gremlin.join()
-    record, _ = play_rounds.read_round(stage.there)
+    record, _ = round_record.read_round(stage.there)
     codes = {
         job: [fault.code for step in steps.values() for fault in step.faults]
         for job, steps in record.round.steps.items()
@@ -250,7 +250,7 @@ def test_a_cluster_that_was_not_probed(stage):
         assert not stage.there.exists()
     stage.on = replace(stage.on, override_reason="a cluster of our own, without a way out")
     stage.play(path)
-    record, _ = play_rounds.read_round(stage.there)
+    record, _ = round_record.read_round(stage.there)
     assert [event.override_reason for event in record.round.probe_overrides] == [
         "a cluster of our own, without a way out"
     ]

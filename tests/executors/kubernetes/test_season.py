@@ -22,7 +22,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.kubernetes import push_images
 from orchestrator.application.publishing import bundles
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import play_rounds, round_record
 from orchestrator.cli.app import app
 from orchestrator.domain import contest_events
 from orchestrator.domain.findings import Finding
@@ -161,7 +161,7 @@ def season(require, base_image) -> Iterator[Season]:
 
 def findings(season: Season) -> dict[str, Finding]:
     """Returns the findings of the round, by whom they are against."""
-    record, _ = play_rounds.read_round(season.path / "rounds" / "initial" / "quarters")
+    record, _ = round_record.read_round(season.path / "rounds" / "initial" / "quarters")
     return {finding.submission: finding for finding in record.round.findings}
 
 

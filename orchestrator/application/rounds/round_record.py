@@ -1,0 +1,90 @@
+"""A round read again from its folder: its record, and the results and the report that are folded from it.
+
+What reads rounds starts without what plays them: to import that takes longer than to read a small round.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator import reports
+from orchestrator.domain.season import Season
+from orchestrator.errors import UsageError
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
+from orchestrator.reports import cells_csv, example_choice
+from orchestrator.reports.examples import Example
+from orchestrator.scoring.results_file import Results
+from orchestrator.scoring.round_scoring import RoundScoring
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """A round's results and where they were written, and the pictures in its report."""
+
+    results: Results
+    results_file: Path
+    cells_file: Path
+    report_file: Path
+    examples: tuple[Example, ...] = ()
+
+
+def read_round(out: Path) -> tuple[RoundView, str]:
+    """Returns the record of the round in a folder, and the hash of its last ledger entry."""
+    folder = RoundFolder(out)
+    folder.require()
+    ledger = folder.ledger()
+    try:
+        return RoundView(folder.blobs(), (entry.event for entry in ledger.read())), ledger.head
+    finally:
+        ledger.close()
+
+
+def round_results(out: Path) -> Results:
+    """Returns the results of the round in a folder, folded from its ledger."""
+    record, head = read_round(out)
+    return score_round(record, out).results(head)
+
+
+def write_results(folder: RoundFolder) -> ReportPaths:
+    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
+    with folder.writing():
+        return write_results_locked(folder)
+
+
+def write_results_locked(folder: RoundFolder) -> ReportPaths:
+    """Does what `write_results` does, for a caller that holds the round's contest already."""
+    record, head = read_round(folder.path)
+    scoring = score_round(record, folder.path)
+    document = scoring.results(head)
+    cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
+    examples = tuple(example_choice.choose_examples(record, scoring))
+    page = folder.write_file("report/index.html", reports.render_round(document, examples))
+    last = folder.write_file(folder.results_path.name, document.model_dump_json(indent=2) + "\n")
+    return ReportPaths(document, last, cells, page, examples)
+
+
+def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
+    """Returns what can be said of a round, with what its contest says of the submissions.
+
+    `rules` replace those that it was opened with, and those that its contest changed to since.
+    """
+    opening = record.round.opening
+    if opening is None:
+        raise UsageError(f"the round in {out} was never opened; run it again")
+    above = RoundFolder(out).contest_path
+    season = None if above is None else _read_season(ContestFolder(above))
+    contest_format = format_of_round(opening, season, rules)
+    return RoundScoring(
+        record, contest_format, None if season is None else season_state(contest_format, season, opening)
+    )
+
+
+def _read_season(contest: ContestFolder) -> Season:
+    ledger = contest.ledger()
+    try:
+        return fold_season(ledger.read())
+    finally:
+        ledger.close()
