@@ -14,8 +14,8 @@ _FILES = {
     PictureFormat.NPZ: "an npz archive with one array",
 }
 _COUNTED = {
-    CountReading.ALL: "of all pictures",
-    CountReading.CORRECT: "of the pictures that it classifies correctly unchanged",
+    CountReading.ALL: "all pictures",
+    CountReading.CORRECT: "the pictures that it classifies correctly unchanged",
 }
 WINDOWS = {
     Similarity.GLOBAL: "one window over all values of a picture",
@@ -40,7 +40,10 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
         ("A9, A10", f"The hidden model answers each picture the same each time it is asked. {found}"),
         ("C1", "Everybody gets the pictures with their labels, and hands in the same pictures, changed."),
         ("C2", f"Pictures are handed in as {' or '.join(_FILES[each] for each in rules.formats)}."),
-        ("C3", f"ASR is the share {_COUNTED[rules.count]} that a model which nobody sees misclassifies."),
+        (
+            "C3",
+            f"Nobody sees the hidden model. Of {_COUNTED[rules.count]}, ASR is the share that it misclassifies.",
+        ),
         ("C4", f"SSIM is how similar they are to the originals, with {WINDOWS[rules.ssim]}."),
         (
             "C5",

@@ -97,8 +97,8 @@ def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]
         if entry is not None and (missing := release_problems(entry.licence, entry.source)):
             words = "; ".join(f"{problem.place} {problem.what}" for problem in missing)
             warnings.append(
-                f"{name} will not be ranked in the final round as it is: {words}. Its team asks you to correct it "
-                f"(`sparring set-source`) before the final round is scored"
+                f"{name} will not be ranked in the final round as it is: {words}. It is ranked once "
+                "`sparring set-source` notes what is missing"
             )
     return warnings
 
