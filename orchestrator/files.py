@@ -4,6 +4,7 @@ import errno
 import os
 import secrets
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,12 +24,17 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666, *, make_folder: bool
     Raises:
         StoreFault: it cannot be written.
     """
+    write_pieces(path, [data], mode, make_folder=make_folder)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], mode: int = 0o666, *, make_folder: bool = True) -> None:
+    """Does what `write_whole` does, with bytes that are never in memory all at once."""
     fresh = path.with_name(f"{UNFINISHED_PREFIX}{os.getpid()}-{path.name}")
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)

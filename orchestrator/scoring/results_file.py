@@ -6,10 +6,11 @@ round's secret, so what `findings` and `replays` show of a cheat does too. All t
 deterministic players play the same round on the same backend; `sandboxes` is higher where a fault of ours cost some.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
@@ -308,3 +309,29 @@ class Results(_Part):
     replays: list[ReplayPart]
     findings: list[FindingPart]
     jobs: list[JobPart]
+
+
+_LONG_LISTS: dict[str, TypeAdapter[Any]] = {"cells": TypeAdapter(list[CellPart]), "jobs": TypeAdapter(list[JobPart])}
+"""The lists that have an entry for each cell, in the order of the fields."""
+_PARTS_PER_PIECE = 1000
+
+
+def results_json(results: Results) -> Iterator[bytes]:
+    """Yields the file in pieces: that of a round of 300 x 300 is 50 MB, and as one text it is in memory twice."""
+    text = results.model_copy(update={name: [] for name in _LONG_LISTS}).model_dump_json(indent=2)
+    for name, parts_type in _LONG_LISTS.items():
+        before, key, text = text.partition(f'\n  "{name}": ')  # within a text a line's end is escaped
+        yield (before + key).encode()
+        yield from _list_pieces(parts_type, getattr(results, name))
+        text = text.removeprefix("[]")
+    yield f"{text}\n".encode()
+
+
+def _list_pieces(parts_type: TypeAdapter[Any], parts: Sequence[Any]) -> Iterator[bytes]:
+    """Yields a list of the file as JSON, indented as it is there."""
+    opening = b"["
+    for start in range(0, len(parts), _PARTS_PER_PIECE):
+        piece = parts_type.dump_json(parts[start : start + _PARTS_PER_PIECE], indent=2)
+        yield opening + piece.removeprefix(b"[").removesuffix(b"\n]").replace(b"\n", b"\n  ")
+        opening = b","
+    yield b"\n  ]" if parts else b"[]"

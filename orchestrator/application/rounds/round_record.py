@@ -10,13 +10,14 @@ from typing import Any
 from orchestrator import reports
 from orchestrator.domain.season import Season
 from orchestrator.errors import UsageError
+from orchestrator.files import write_pieces
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
 from orchestrator.reports import cells_csv, example_choice
 from orchestrator.reports.examples import Example
-from orchestrator.scoring.results_file import Results
+from orchestrator.scoring.results_file import Results, results_json
 from orchestrator.scoring.round_scoring import RoundScoring
 
 
@@ -62,8 +63,8 @@ def write_results_locked(folder: RoundFolder) -> ReportPaths:
     cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
     examples = tuple(example_choice.choose_examples(record, scoring))
     page = folder.write_file("report/index.html", reports.render_round(document, examples))
-    last = folder.write_file(folder.results_path.name, document.model_dump_json(indent=2) + "\n")
-    return ReportPaths(document, last, cells, page, examples)
+    write_pieces(folder.results_path, results_json(document))
+    return ReportPaths(document, folder.results_path, cells, page, examples)
 
 
 def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
