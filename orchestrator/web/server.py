@@ -87,7 +87,9 @@ def running_worker(options: Sequence[str]) -> Iterator[None]:
                 current[:] = [worker]
                 status = worker.wait()
             if not ended.is_set():
-                _log.error("worker_ended", status=status, restart_seconds=wait)
+                # Ctrl-C and a service manager tell both processes to end, in whatever order.
+                tell = _log.error if status else _log.info
+                tell("worker_ended", status=status, restart_seconds=wait)
                 ended.wait(wait)
                 wait = min(2 * wait, most)
 
