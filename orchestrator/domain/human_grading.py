@@ -25,7 +25,7 @@ PngOf = Callable[[Pixels], str]
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """How far a rater is: `answered` of `asked` items.
+    """How far a rater is: `answered` of `asked` items, practice included.
 
     `status` is a word, `reason` says why where it needs saying, `report` what else is known of the rater's care.
     """

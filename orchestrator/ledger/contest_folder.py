@@ -72,7 +72,8 @@ class ContestFolder:
             return
         played = RoundFolder(self.path)
         if not played.exists:
-            raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
+            problem = f"{self.path} holds no contest" if self.path.exists() else f"there is no folder {self.path}"
+            raise UsageError(f"{problem}; make a contest with `sparring contest init {self.path}`")
         if (contest := played.contest_path) is not None:
             raise UsageError(f"{self.path} is the folder of a round; give the folder of its contest, {contest}")
         raise UsageError(

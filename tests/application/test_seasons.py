@@ -85,7 +85,7 @@ def test_an_opening_that_was_killed_is_made_again(empty) -> None:
 
 def test_a_folder_without_a_contest_is_named(empty) -> None:
     """Every command but `init` and `open` wants a contest, and says how to make one."""
-    with pytest.raises(UsageError, match="holds no contest; make one with `sparring contest init"), empty.desk():
+    with pytest.raises(UsageError, match=r"there is no folder .+ `sparring contest init"), empty.desk():
         pass
 
 

@@ -296,7 +296,8 @@ def test_who_acts_can_be_named(entered) -> None:
         (["rescore", "{}", "--apply"], "say why: --reason"),
         (["rescore", "{}", "--apply", "--reason", "r"], "contest.yaml are those in force; there is nothing to apply"),
         (["submission", "logs", "{}", "corners", "--round", "nope"], "no round 'nope' of"),
-        (["board", "{}/blobs"], "holds no contest; make one with `sparring contest init"),
+        (["board", "{}/receipts"], "holds no contest; make a contest with `sparring contest init"),
+        (["board", "{}-mistyped"], "-mistyped; make a contest with `sparring contest init"),
     ],
 )
 def test_impossible_wishes_are_usage_errors(entered, arguments, text) -> None:
