@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator import gpus, resources
+from orchestrator import composition, gpus, resources
 from orchestrator.application.rounds import gpu_check
 from orchestrator.cli import rounds as cli_rounds
 from orchestrator.cli.app import app
@@ -73,6 +73,15 @@ def contest(tmp_path) -> Path:
     )
     path = tmp_path / "contest.yaml"
     path.write_text(json.dumps(CONTEST))
+    return path
+
+
+def write_gpu_contest(folder: Path) -> Path:
+    """Writes a contest with GPUs whose players need no PyTorch."""
+    median = resources.resource_path("examples", "demo", "submissions", "defence_median")
+    baselines = [{"builtin": "attack_noop"}, {"folder": str(median)}]
+    path = folder / "gpus.yaml"
+    path.write_text(json.dumps(CONTEST | {"limits": {"gpus": 1}, "baselines": baselines}))
     return path
 
 
@@ -182,14 +191,30 @@ def test_a_round_with_gpus_that_containers_cannot_use_is_not_played(shown, conte
     """Its players would compute on the processor, and be late: it ends as an infrastructure fault before a job."""
     shown(UUIDS[0])
     monkeypatch.setattr(gpu_check, "CUDA_IMAGE", "sparring/base:cpu")
-    path = tmp_path / "gpus.yaml"
-    median = resources.resource_path("examples", "demo", "submissions", "defence_median")
-    baselines = [{"builtin": "attack_noop"}, {"folder": str(median)}]
-    path.write_text(json.dumps(CONTEST | {"limits": {"gpus": 1}, "baselines": baselines}))
+    path = write_gpu_contest(tmp_path)
     done = runner.invoke(app, ["round", "run", str(path), "--backend", "docker", "--out", str(tmp_path / "out")])
     assert done.exit_code == 3
     assert "a player cannot compute on Double 9000" in done.stderr
     assert not (tmp_path / "out" / "results.json").exists()
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(("slots", "tried"), [(["--slots", "1"], UUIDS[:1]), ([], UUIDS)])
+def test_only_gpus_that_play_are_tried(shown, contest, monkeypatch, tmp_path, slots, tried) -> None:
+    """A broken GPU stops no round that leaves it out by --slots."""
+    shown(*UUIDS)
+    asked = []
+    monkeypatch.setattr(gpu_check, "CUDA_IMAGE", "sparring/base:cpu")
+    monkeypatch.setattr(gpu_check, "try_gpu", lambda _policy, _backend, gpu: asked.append(gpu.uuid))
+
+    def stop(*_: object) -> None:
+        raise BackendUnavailable("far enough")
+
+    monkeypatch.setattr(composition, "make_local_executor", stop)
+    command = ["round", "run", str(write_gpu_contest(tmp_path)), "--backend", "docker", *slots]
+    done = runner.invoke(app, [*command, "--out", str(tmp_path / "out")])
+    assert "far enough" in done.stderr
+    assert asked == [*tried]
 
 
 def test_memory_is_never_less_than_the_contest_gives(contest) -> None:

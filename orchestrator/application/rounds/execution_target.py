@@ -111,7 +111,9 @@ class LocalTarget:
         return replace(context, attack_devices=devices)
 
     def executor(self, context: RoundContext) -> Executor:
-        """Returns the local executor, once a player computed on each GPU: one without would use its processor, unseen.
+        """Returns the local executor, once a player computed on each GPU that plays.
+
+        A player that cannot use its GPU would compute on the processor, and nobody would see it.
 
         Raises:
             BackendUnavailable: a GPU cannot be used.
@@ -124,5 +126,8 @@ class LocalTarget:
         if not gpu_check.can_try(self.backend):
             _log.warning("gpus_untried", reason=f"there is no image {gpu_check.CUDA_IMAGE}", remedy=_BUILD_CUDA_IMAGE)
             return
+        slots = composition.slot_devices(context.limits, self._slots, context.access.sandboxes_per_job)
+        players = {*slots, *context.attack_devices.values()}
         for gpu in list_gpus():
-            gpu_check.try_gpu(context.policy, self.backend, gpu)
+            if gpu.uuid in players:
+                gpu_check.try_gpu(context.policy, self.backend, gpu)
