@@ -149,7 +149,8 @@ def answer(order: dict[str, Any]) -> None:
     if order["device"] == "cpu":
         torch.cuda.is_available = lambda: False
     elif not torch.cuda.is_available():
-        sys.exit("PyTorch finds no GPU here; --device cpu measures the processor")
+        print("PyTorch finds no GPU here; --device cpu measures the processor", file=sys.stderr)
+        sys.exit(3)
     with np.load(order["questions"]) as questions:
         pixels, labels = questions["pixels"], questions.get("labels")
     task = SimpleNamespace(shape=pixels.shape[1:], classes=tuple("0123456789"), threads=1)

@@ -136,7 +136,8 @@ def play(program: str, *arguments: str) -> str:
     """Runs a player and returns what it printed."""
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"a player failed: {done.stderr.strip().splitlines()[-1:]}")
+        print(f"a player failed: {''.join(done.stderr.strip().splitlines()[-1:])}", file=sys.stderr)
+        sys.exit(3)
     return done.stdout.strip()
 
 

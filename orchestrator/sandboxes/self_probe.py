@@ -105,18 +105,22 @@ def run_probe(backend: str, start: Callable[[], Sandbox] | None) -> list[Check]:
     except ValueError:
         seen = None
     if not isinstance(seen, dict):
-        why = (end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1]
-        detail = printable(f"the probe gave no answer: {why}")
+        detail = f"the probe gave no answer: {last_line(end)}"
         return [Check(f"{backend}: sandbox", CheckStatus.FAIL, detail, "look at the image and its runtime")]
     checks = _checks_from_probe(seen, end)
     return [replace(check, name=f"{backend}: {check.name}") for check in checks]
 
 
-def read_output(sandbox: Sandbox) -> bytes:
-    """Returns what a player writes until it ends, at most some 64 KiB of it."""
+def last_line(end: Exit) -> str:
+    """Returns what a player wrote last to stderr, printable, or how it ended where it wrote nothing."""
+    return printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
+
+
+def read_output(sandbox: Sandbox, seconds: float = _TIMEOUT_SECONDS, most: int = _MAX_OUTPUT_BYTES) -> bytes:
+    """Returns what a player writes until it ends, at most so many bytes and what came with the last of them."""
     output = bytearray()
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while len(output) < _MAX_OUTPUT_BYTES:
+    deadline = time.monotonic() + seconds
+    while len(output) < most:
         data = sandbox.receive(deadline)
         if not data:
             break

@@ -1,7 +1,6 @@
 """A contest played with GPUs, and whether players here can use one, which a player that computes on it shows."""
 
 import tempfile
-import time
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, SparringError, UsageError
 from orchestrator.gpus import Gpu, list_gpus
 from orchestrator.intake.contest_file import Contest
-from orchestrator.sandboxes.base import Backend, Exit, Image, ImageSource, Sandbox, SandboxSpec
+from orchestrator.sandboxes import self_probe
+from orchestrator.sandboxes.base import Backend, Exit, Image, ImageSource, SandboxSpec
 
 CUDA_MEMORY = 16 * 1024**3
 """Bytes for a player with CUDA, which maps several gigabytes before it computes anything."""
@@ -68,11 +68,12 @@ def require_gpu(contest: Contest, backend: str) -> str:
 
 
 def can_try(backend: Backend) -> bool:
-    """Returns whether there is something to try a GPU with."""
+    """Returns whether a backend that starts images has the one that a GPU is tried with."""
     try:
-        return backend.name == "process" or bool(backend.inspect_image(CUDA_IMAGE, files=False))
+        backend.inspect_image(CUDA_IMAGE, files=False)
     except UsageError:
         return False
+    return True
 
 
 def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:
@@ -83,7 +84,7 @@ def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:
     except SparringError as error:
         raise BackendUnavailable(f"a player cannot compute on {printable(gpu.name)}: {error}; {remedy}") from error
     if not output:
-        why = printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
+        why = self_probe.last_line(end)
         raise BackendUnavailable(f"a player cannot compute on {printable(gpu.name)}: {why}; {remedy}")
     return printable(output)
 
@@ -93,10 +94,10 @@ def _run_probe(policy: SandboxPolicy, backend: Backend, device: str) -> tuple[st
     image = _folder_player(backend) if backend.name == "process" else _image_player(backend)
     sandbox = backend.start(SandboxSpec(image, policy, run="cuda", job="look", device=device))
     try:
-        output = _read_output(sandbox)
+        output = self_probe.read_output(sandbox, _PROBE_SECONDS, _MAX_OUTPUT)
     finally:
         end = sandbox.stop()
-    return output, end
+    return output.decode("utf-8", "replace").strip(), end
 
 
 def _folder_player(backend: Backend) -> Image:
@@ -106,12 +107,5 @@ def _folder_player(backend: Backend) -> Image:
 
 
 def _image_player(backend: Backend) -> Image:
-    backend.inspect_image(CUDA_IMAGE, files=False)
+    backend.inspect_image(CUDA_IMAGE, files=False)  # where there is none, this says so in one line
     return replace(backend.admit(ImageSource(image=CUDA_IMAGE)), command=("python", "-c", _PROBE_PROGRAM))
-
-
-def _read_output(sandbox: Sandbox) -> str:
-    output, deadline = bytearray(), time.monotonic() + _PROBE_SECONDS
-    while len(output) < _MAX_OUTPUT and (data := sandbox.receive(deadline)):
-        output += data
-    return output.decode("utf-8", "replace").strip()
