@@ -27,7 +27,7 @@ _RAN_FROM = {
 }
 """What the sandboxes of a replay ran from, in a column."""
 _WHY_NO_COPY = {
-    "baseline": "its image: of the organizers' own no copy is made.",
+    "baseline": "its image: no copy is made of the organizers' own players.",
     "backend": "its image: this backend makes no copies of submissions.",
     "unrecorded": "its image: no copy of it is on record.",
 }

@@ -113,7 +113,7 @@ def test_what_replays_covered_is_a_table(wide, capsys) -> None:
     )
     row = "undefended +2000 +410 +410 +99.0% +99.0% / 99.9% / 99.9% +0 +0 +0 +its image +not cleared: 2"
     assert re.search(row, text)
-    assert text.count("its image: of the organizers' own no copy is made.") == 1
+    assert text.count("its image: no copy is made of the organizers' own players.") == 1
     replay_output.print_coverage(results(replays=[]))
     assert capsys.readouterr().out == ""
 
