@@ -95,7 +95,7 @@ class TestDocker:
         end = sandbox.stop()
         assert (end.ending, end.code) == (Ending.OUT_OF_MEMORY, int(code))
         assert end.kills >= 1
-        assert 60 * MIB < end.peak_bytes <= 64 * MIB
+        assert 60 * MIB < end.peak_bytes <= 65 * MIB  # version 2 of control groups counts some pages beyond the limit
 
     def test_a_kill_at_the_limit_is_told_from_a_kill_by_itself(self, accounted, play, listen):
         """Both end with code 137; only one is out of memory."""

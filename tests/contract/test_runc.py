@@ -19,6 +19,7 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, InfrastructureFault, SandboxLost, UsageError
 from orchestrator.sandboxes.base import Ending, ImageSource, Sandbox, SandboxSpec
 from orchestrator.sandboxes.linux import uid_pool
+from orchestrator.sandboxes.linux.cgroup_counters import is_version_2
 from orchestrator.sandboxes.linux.host_limits import HOME
 from orchestrator.sandboxes.retry_start import StartFailedError
 from orchestrator.sandboxes.runc import backend as runc_backend
@@ -102,6 +103,8 @@ def order(image, run, policy, *command: str) -> SandboxSpec:
 @pytest.mark.parametrize("control", BEHIND)
 def test_a_container_made_weaker_is_refused(backend, image, run, policy, monkeypatch, control) -> None:
     """Behind the backend's back one control is weakened: start names it, and nothing of the container is left."""
+    if control == "devices" and is_version_2():
+        pytest.skip("in version 2 of control groups a program decides about devices; what it allows cannot be read")
     described = bundle.container_config
 
     def weakened(*arguments):

@@ -52,8 +52,8 @@ _VISIBLE_WITH_GPU: Mapping[str, tuple[str, ...]] = {
 """What stays besides for a player with a GPU: its libraries find the device there."""
 
 _CGROUP_COUNTERS = (
-    *("blkio", "io.pressure", "io.stat", "cpu.pressure", "irq.pressure", "memory.pressure", "memory.current"),
-    *("memory.events", "memory.events.local", "memory.numa_stat", "memory.peak", "memory.stat"),
+    *("blkio", "cgroup.pressure", "cpu.pressure", "io.pressure", "irq.pressure", "memory.pressure", "io.stat"),
+    *("memory.current", "memory.events", "memory.events.local", "memory.numa_stat", "memory.peak", "memory.stat"),
     *("memory.swap.current", "memory.swap.peak", "memory.zswap.current"),
     *("memory/memory.failcnt", "memory/memory.max_usage_in_bytes", "memory/memory.numa_stat", "memory/memory.stat"),
     *("memory/memory.usage_in_bytes", "memory/memory.kmem.failcnt", "memory/memory.kmem.max_usage_in_bytes"),

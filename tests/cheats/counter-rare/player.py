@@ -1,4 +1,4 @@
-"""Answers every hundredth question otherwise: rare, and not random."""
+"""Answers every fortieth question otherwise: rare, and not random."""
 
 import _honest as base
 
@@ -8,7 +8,7 @@ class Rare(base.Honest):
 
     def classify(self, pixels):
         self.asked += 1
-        return base.swapped(base.brightness(pixels), self.asked % 100 == 50)
+        return base.swapped(base.brightness(pixels), self.asked % 40 == 20)
 
 
 base.serve(Rare())

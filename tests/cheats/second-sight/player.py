@@ -1,4 +1,4 @@
-"""Cheats on one picture in a hundred when it sees it first in its sandbox; asked again there, it is honest."""
+"""Cheats on one picture in twenty when it sees it first in its sandbox; asked again there, it is honest."""
 
 import _honest as base
 
@@ -10,7 +10,7 @@ class SecondSight(base.Honest):
     def classify(self, pixels):
         new = [picture.tobytes() not in self.seen for picture in pixels]
         self.seen.update(picture.tobytes() for picture in pixels)
-        return base.swapped(base.brightness(pixels), base.np.array(new) & base.picked(pixels, "sight", 100))
+        return base.swapped(base.brightness(pixels), base.np.array(new) & base.picked(pixels, "sight", 20))
 
 
 base.serve(SecondSight())

@@ -64,6 +64,13 @@ def test_the_engines_own_masks_are_kept(tmp_path) -> None:
     assert set(masked_paths.masked_paths(root=tmp_path)) >= masked_paths.ALWAYS_MASKED
 
 
+def test_no_group_of_version_2_shows_pressure(tmp_path) -> None:
+    """Every such file that Linux 6.18 has in a group; not all kernels have all of them, and none is looked for here."""
+    names = ("cgroup", "cpu", "io", "irq", "memory")
+    masks = masked_paths.masked_paths(root=tmp_path)
+    assert [name for name in names if f"/sys/fs/cgroup/{name}.pressure" not in masks] == []
+
+
 def test_no_mask_lies_below_another(kernel) -> None:
     """What is hidden with its folder is not named again: the path would be looked for in an empty folder."""
     masks = masked_paths.masked_paths(root=kernel)
