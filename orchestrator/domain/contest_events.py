@@ -333,12 +333,26 @@ class FormatEvent(_ContestEvent):
     def summary(self) -> dict[str, str]:
         """Returns what it says, for people, a word or two for each part."""
         fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)
-        return {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in fields.items()}
+        return {name: _in_words(value) for name, value in fields.items()}
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
         """Returns what it means for a submission on a task and why, for its history; None where it is of no concern."""
         del submission, task
         return None
+
+
+def _in_words(value: object) -> str:
+    """Returns a value of an event's JSON on one line: records in a list, such as transfers, are counted."""
+    match value:
+        case [dict(), *_]:
+            return str(len(value))
+        case list():
+            return ", ".join(map(_in_words, value))
+        case dict():
+            return ", ".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+        case None:
+            return "none"
+    return str(value)
 
 
 CoreContestEvent = (

@@ -466,6 +466,19 @@ def test_organizers_seat_members_and_admit_teams(world) -> None:
     assert client.post("/organize/weeks/", {"act": "admit", "team": "kites"}).status_code == 409
 
 
+def test_organizers_read_who_did_what(world) -> None:
+    """Every entry has its line, of whatever the event is made; pictures of the open week are not among them (U5)."""
+    client, text = world.client("Org"), ""
+    for page in ("1", "2"):
+        answer = client.get("/organize/ledger/", {"page": page})
+        assert answer.status_code == 200
+        text += answer.content.decode()
+    for words in ("cause: accounts; transfers: 3", "in_favour: b2, b3", f"picture: {world.pictures['rejected']}"):
+        assert words in text
+    assert "{" not in re.sub(r"<script.*?</script>", "", text)
+    assert world.pictures["open"] not in text
+
+
 def test_nobody_closes_submissions_of_weeks(world) -> None:
     """The page says in one line that each week closes by itself (U5), and a form that is sent is refused."""
     client, said = world.client("Org"), "each week closes by itself (U5)"

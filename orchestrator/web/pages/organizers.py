@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.domain.contest_events import Role
+from orchestrator.formats.unrestricted.events import PictureReceived
 from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.form_actions import act_once, redirect_after
@@ -134,9 +135,18 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
     )
 
 
+def _shown_deeds(visit: Visit) -> list[ledger_in_words.Deed]:
+    """Returns what was done, without the pictures of a week that is open: those are their own teams' business (U5)."""
+    every, contest = ledger_in_words.read_deeds(visit.site.folder), visit.site.unrestricted()
+    if contest is None:
+        return every
+    hidden = contest.read(lambda state: frozenset(state.week_pictures))
+    return [each for each in every if not (isinstance(each.event, PictureReceived) and each.event.picture in hidden)]
+
+
 def ledger(visit: Visit) -> HttpResponseBase:
     """Who did what: the contest's ledger in words, newest first."""
-    every = ledger_in_words.read_deeds(visit.site.folder)
+    every = _shown_deeds(visit)
     kinds = sorted({deed.kind for deed in every})
     kind = visit.request.GET.get("kind", "")
     shown = [deed for deed in reversed(every) if kind in ("", deed.kind)]
