@@ -479,6 +479,25 @@ def test_organizers_read_who_did_what(world) -> None:
     assert world.pictures["open"] not in text
 
 
+def test_nobody_waits_for_organizers_to_play_a_round(world) -> None:
+    """A worker asks for the rounds: no page says that defences of other rounds came since, or to ask once more."""
+    for page in ("/organize/", "/organize/rounds/"):
+        text = world.client("Org").get(page).content.decode()
+        assert "eligibility-d1" in text
+        assert "came since" not in text
+        assert "ask for it once more" not in text
+
+
+def test_organizers_see_what_waits_for_them(world) -> None:
+    """The first page counts what their page of the board, teams and payments has forms for."""
+    text = world.client("Org").get("/organize/").content.decode()
+    assert '<a href="/organize/weeks/">2 teams that may not attack yet</a>' in text
+    assert "without a seat" not in text
+    assert (
+        'aria-current="page">Board, teams and payments<' in world.client("Org").get("/organize/weeks/").content.decode()
+    )
+
+
 def test_nobody_closes_submissions_of_weeks(world) -> None:
     """The page says in one line that each week closes by itself (U5), and a form that is sent is refused."""
     client, said = world.client("Org"), "each week closes by itself (U5)"

@@ -29,7 +29,8 @@ class RoundState:
 
     `blocked` says why it cannot be played yet. `begun`: whether its ledger was opened; `complete`: whether its end is
     noted in the contest's ledger. `results` are those that were written last, None before, and for a moment while they
-    are written again. `newcomers` play, and are not in it yet. `requests` ask for it and are open.
+    are written again. `newcomers` play, and are not in it yet; in a round that a worker asks for by itself nobody waits
+    for organizers. `requests` ask for it and are open.
     """
 
     task: str
@@ -93,7 +94,7 @@ def round_states(folder: ContestFolder, contest: Contest, season: Season) -> lis
                     begun=place.exists,
                     complete=(each.name, task) in season.played_rounds and not (results and not results.complete),
                     results=results,
-                    newcomers=tuple(name for name in active if name not in known),
+                    newcomers=() if each.automatic else tuple(name for name in active if name not in known),
                     requests=tuple(request for request in asked if request.task in ("", task)),
                 )
             )

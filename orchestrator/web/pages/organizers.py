@@ -15,6 +15,7 @@ from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
+from orchestrator.web.pages import week_desk
 from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of, paragraphs
 from orchestrator.web.rights import Visit
@@ -30,11 +31,13 @@ def overview(visit: Visit) -> HttpResponseBase:
     contest, season = visit.site.contest(), visit.season
     states = round_states.round_states(visit.site.folder, contest, season)
     window = visit.site.submission_window(season)
+    weeks = visit.site.unrestricted()
     waiting, requests = list(season.pending_arrivals.values()), season.round_requests.values()
     return render(
         visit,
         "organize/overview.html.j2",
         states=states,
+        desk=None if weeks is None else weeks.read(week_desk.waiting),
         findings=round_states.open_findings(states, season),
         appeals=[appeal for appeal in season.appeals.values() if appeal.decision is None],
         arrivals=waiting,

@@ -29,11 +29,12 @@ def desk(visit: Visit) -> HttpResponseBase:
             messages.success(visit.request, "It is on the record.")
             return redirect("organize-weeks")
     return render(
-        visit, "weeks/desk.html.j2", problem=problem, status=REFUSED if problem else 200, **contest.read(_waiting)
+        visit, "weeks/desk.html.j2", problem=problem, status=REFUSED if problem else 200, **contest.read(waiting)
     )
 
 
-def _waiting(state: State) -> dict[str, object]:
+def waiting(state: State) -> dict[str, object]:
+    """Returns what waits for organizers, by the names that the page has for it."""
     seated = set(state.board.members.values())
     unpaid = state.books.unpaid() if state.books else []
     return {
