@@ -13,6 +13,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.domain.submissions import Side
 from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
 from tests import chromium, postgresql
@@ -479,6 +480,47 @@ def test_organizers_read_who_did_what(world) -> None:
     assert world.pictures["open"] not in text
 
 
+def test_a_team_reads_how_far_its_defence_is(world) -> None:
+    """Its page says the state; the reasons of the board are on the page that everybody reads."""
+    page = world.client("Oda").get("/my/owls/submissions/d3/").content.decode()
+    assert "published, not staked" in page
+    for text in (page, world.client().get("/teams/owls/").content.decode()):
+        assert "Found readable" in text
+        assert "Plain code." in text
+        assert "Tested on the eligibility set: 9 right, 0 wrong, 1 abstained, 0 without an answer" in text
+
+
+def test_a_refused_defence_says_why(world) -> None:
+    """The team reads that the board found its code unreadable, and why: so does everybody."""
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        admin.append_event(
+            contest_events.SubmissionReceived(
+                actor="desk",
+                id="d4",
+                name="d4",
+                team="owls",
+                side=Side.DEFENCE,
+                task="digits",
+                digest="sha256:d4",
+                image="",
+                attempt=1,
+                attempts_left=0,
+                source="https://x.example",
+            )
+        )
+    state = "/my/owls/submissions/d4/"
+    assert "the review board votes whether its code can be read" in world.client("Oda").get(state).content.decode()
+    for name in ("Bo", "Bix"):
+        vote = {"act": "vote", "question": "readable:d4", "vote": "against"}
+        assert world.client(name).post("/board/cases/readable:d4/", vote).status_code == 302
+    decide = {"act": "decide", "question": "readable:d4", "reason": "It is packed."}
+    assert world.client("Bo").post("/board/cases/readable:d4/", decide).status_code == 302
+    assert "refused: not readable: It is packed." in world.client("Oda").get(state).content.decode()
+    public = world.client().get("/teams/owls/").content.decode()
+    assert "its code cannot be read" in public
+    assert "It is packed." in public
+
+
 def test_nobody_waits_for_organizers_to_play_a_round(world) -> None:
     """A worker asks for the rounds: no page says that defences of other rounds came since, or to ask once more."""
     for page in ("/organize/", "/organize/rounds/"):
@@ -496,6 +538,32 @@ def test_organizers_see_what_waits_for_them(world) -> None:
     assert (
         'aria-current="page">Board, teams and payments<' in world.client("Org").get("/organize/weeks/").content.decode()
     )
+
+
+def test_a_ruling_that_is_appealed_against_says_so(world) -> None:
+    """Nobody may appeal any more, and the board decides."""
+    text = world.client("Fay").get(f"/pictures/{world.pictures['kites']}/").content.decode()
+    assert "a team appeals against it, and the review board decides" in text
+    assert "appeals until" not in text
+
+
+def test_the_page_of_a_picture_leads_to_the_appeal(world) -> None:
+    """For the team that the ruling hurts; a mail about a ruling leads there. Nobody else has the link."""
+    page = f"/pictures/{world.pictures['broken']}/"
+    own = f'href="/my/owls/pictures/{world.pictures["broken"]}/"'
+    assert own in world.client("Oda").get(page).content.decode()
+    for name in ("", "Fay", "Org"):
+        assert "Appeal against the ruling" not in world.client(name).get(page).content.decode()
+
+
+def test_the_standing_leads_to_the_source_of_a_defence(world) -> None:
+    """A row leads to the page of the team, which has the address of the code and its digest (U3)."""
+    standing = world.client().get("/standing/").content.decode()
+    for name, page in (("d1", "owls"), ("d2", "kites"), ("foxes", "foxes")):
+        assert f'<a href="/teams/{page}/"><bdi>{name}</bdi></a>' in standing
+    text = world.client().get("/teams/owls/").content.decode()
+    assert "https://x.example" in text
+    assert "sha256:d1" in text
 
 
 def test_nobody_closes_submissions_of_weeks(world) -> None:

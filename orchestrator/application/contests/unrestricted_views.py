@@ -10,9 +10,23 @@ from fractions import Fraction
 
 from orchestrator.domain.leaderboard import Leaderboard, Row
 from orchestrator.domain.name_matching import person_key
-from orchestrator.formats.unrestricted.state import Decision, Defence, Picture, PictureStatus, State
+from orchestrator.formats.unrestricted.state import Decision, Defence, DefenceStatus, Picture, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Rating
 from orchestrator.formats.unrestricted.visibility import is_recused, visible_pictures
+
+_DEFENCE_WORDS = {
+    DefenceStatus.RECEIVED: "received; the review board votes whether its code can be read",
+    DefenceStatus.READABLE: "readable; it is tested on the eligibility set",
+    DefenceStatus.REFUSED: "refused",
+    DefenceStatus.ELIGIBLE: "eligible; published when the week closes",
+    DefenceStatus.PUBLISHED: "published, not staked",
+    DefenceStatus.STAKED: "staked",
+    DefenceStatus.BROKEN: "broken",
+    DefenceStatus.EXPIRED: "held; the review board checks the rejected pictures before the prize",
+    DefenceStatus.CHECKED: "held, and checked by the review board",
+    DefenceStatus.PAID: "paid",
+    DefenceStatus.WITHHELD: "its prize is withheld",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class PictureView:
-    """A picture and all that is public of it."""
+    """A picture and all that is public of it. `is_appealed`: whether an appeal against its ruling waits."""
 
     id: str
     team: str
@@ -57,6 +71,7 @@ class PictureView:
     is_public: bool
     withheld: bool
     settled: bool
+    is_appealed: bool
     appeals_end: datetime | None
     reasons: tuple[str, ...]
     ratings: tuple[RatingView, ...]
@@ -140,6 +155,12 @@ def pictures_of_week(
     return [picture_view(state, each) for each in seen[part]], len(seen)
 
 
+def defence_state(state: State, defence: str) -> str:
+    """Returns how far a defence is, in words; why it is refused, where it is."""
+    found = state.defences[defence]
+    return f"{_DEFENCE_WORDS[found.status]}{': ' if found.why else ''}{found.why}"
+
+
 def find_picture(state: State, viewer: Viewer, picture: str, now: datetime) -> PictureView | None:
     """Returns a picture, None where there is none that this viewer may see."""
     found = state.pictures.get(picture)
@@ -189,6 +210,7 @@ def picture_view(state: State, picture: Picture) -> PictureView:
         is_public=picture.status is not PictureStatus.RECEIVED,
         withheld=picture.withheld,
         settled=picture.settled,
+        is_appealed=any(each in state.open_appeals for each in picture.appeals),
         appeals_end=state.appeals_end(picture),
         reasons=picture.ruling.reasons if picture.ruling else (),
         ratings=tuple(_rating_view(each) for each in ratings),

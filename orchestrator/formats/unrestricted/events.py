@@ -93,6 +93,15 @@ class ReadabilityDecided(FormatEvent):
     vote: Vote
     reason: PublicReason
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns what the board found, with its reason."""
+        del task
+        return (
+            ("Found readable" if self.readable else "Refused: its code cannot be read", self.reason)
+            if submission == self.defence
+            else None
+        )
+
 
 class DefenceTested(FormatEvent):
     """What a defence did on the eligibility set and on all pictures that were accepted before (U1, U2).
@@ -117,6 +126,15 @@ class DefenceTested(FormatEvent):
         """Returns the defence's round."""
         return eligibility_round(self.defence)
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns what came of the test."""
+        del task
+        if submission != self.defence:
+            return None
+        counts = f"{self.right} right, {self.wrong} wrong, {self.abstained} abstained, {self.faults} without an answer"
+        broken = f"; {len(self.broken_by)} of {self.accepted} accepted pictures break it" if self.accepted else ""
+        return f"Tested on the eligibility set: {counts}{broken}", self.reason
+
 
 class DefencePublished(FormatEvent):
     """A defence is public as a whole (U3): its code is at `source`, and `digest` is that of what is started."""
@@ -125,6 +143,11 @@ class DefencePublished(FormatEvent):
     defence: Name
     digest: Line
     source: Line
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that it is published."""
+        del task
+        return ("Published", self.reason) if submission == self.defence else None
 
 
 class DefencesStaked(FormatEvent):
@@ -136,6 +159,11 @@ class DefencesStaked(FormatEvent):
     vote: Vote
     transfers: list[TransferRecord]
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that it is staked, with the reason of the board."""
+        del task
+        return ("Staked by the review board", self.criteria[submission]) if submission in self.criteria else None
+
 
 class StakePaid(FormatEvent):
     """A team paid for the stake on its own defence, which is staked from now on (U9)."""
@@ -144,6 +172,11 @@ class StakePaid(FormatEvent):
     defence: Name
     reference: Annotated[str, Field(min_length=1, max_length=200)]
     transfers: list[TransferRecord]
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that it is staked."""
+        del task
+        return ("Staked by its team", self.reason) if submission == self.defence else None
 
 
 class AnswersRecorded(FormatEvent):
@@ -174,12 +207,22 @@ class DefenceBroken(FormatEvent):
     defence: Name
     picture: Handle
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that it is broken; a member of the board with a conflict is not to read by what (U8)."""
+        del task
+        return ("Broken by a valid picture", self.reason) if submission == self.defence else None
+
 
 class DefenceExpired(FormatEvent):
     """A staked defence was not broken for as long as it has to hold, and every picture of that time is settled."""
 
     kind: Literal["unrestricted.defence_expired"] = "unrestricted.defence_expired"
     defence: Name
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that it held."""
+        del task
+        return ("Held for as long as it has to", self.reason) if submission == self.defence else None
 
 
 class RejectionConfirmed(FormatEvent):
@@ -197,6 +240,11 @@ class DefenceChecked(FormatEvent):
 
     kind: Literal["unrestricted.defence_checked"] = "unrestricted.defence_checked"
     defence: Name
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns that the prize may be paid."""
+        del task
+        return ("Every rejected picture is confirmed", self.reason) if submission == self.defence else None
 
 
 # Pictures

@@ -13,7 +13,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import content_disposition_header
 
-from orchestrator.application.contests import appeals, arrivals, submission_allowance
+from orchestrator.application.contests import appeals, arrivals, submission_allowance, unrestricted_views
 from orchestrator.application.contests.admission_steps import AdmissionStep
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
@@ -193,6 +193,14 @@ def _subjects(visit: Visit, entry: Entry) -> list[tuple[str, str]]:
     return found + [(each.label, f"{each.label}: {each.part.kind.value}") for each in _findings(visit, entry)]
 
 
+def _state_in_words(visit: Visit, entry: Entry) -> str:
+    if not entry.is_active:
+        return "disqualified" if entry.disqualified else "withdrawn"
+    if (contest := visit.site.unrestricted()) is not None:
+        return contest.read(lambda state: unrestricted_views.defence_state(state, entry.id))
+    return "takes part in rounds"
+
+
 def _render_submission(
     visit: Visit,
     entry: Entry,
@@ -212,6 +220,7 @@ def _render_submission(
         visit,
         "teams/submission.html.j2",
         entry=entry,
+        state=_state_in_words(visit, entry),
         key=visit.site.key_fingerprint,
         history=next(one for one in page.submissions if one.entry.id == entry.id),
         participations=[one for one in page.participations if one.part.id == entry.id],

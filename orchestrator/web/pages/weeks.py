@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from django import forms
 from django.http import Http404, HttpResponseBase
+from django.urls import reverse
 
 from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.grading.attack_pictures import picture_png
@@ -12,9 +14,10 @@ from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.errors import Busy, UsageError
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
+from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.statement import monthly_statements
 from orchestrator.web.pages import errors
-from orchestrator.web.rights import Visit
+from orchestrator.web.rights import Visit, team_slugs
 from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import contest_of, png, viewer_of
@@ -52,7 +55,15 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))
     if found is None:
         raise Http404
-    return render(visit, "weeks/picture.html.j2", picture=found)
+    may_appeal = contest.read(
+        lambda state: [each for each in viewer.teams if _may_appeal(state, each, picture_id, now)]
+    )
+    return render(visit, "weeks/picture.html.j2", picture=found, may_appeal=may_appeal)
+
+
+def _may_appeal(state: State, team: str, picture_id: str, now: datetime) -> bool:
+    found = unrestricted_views.contestable_pictures(state, team, now)
+    return any(each.id == picture_id for each in found)
 
 
 def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
@@ -94,10 +105,19 @@ def standing(visit: Visit) -> HttpResponseBase:
         "weeks/standing.html.j2",
         status=400 if problem or (form.is_bound and not form.is_valid()) else 200,
         boards=[unrestricted_views.board_table(each) for each in found],
+        pages=_pages_of_rows(visit),
         form=form,
         day=day,
         problem=problem,
     )
+
+
+def _pages_of_rows(visit: Visit) -> dict[str, dict[str, str]]:
+    """Returns the page of everything that a board may have as a row, by the board's title: a team's for a defence."""
+    slugs = team_slugs(visit.season)
+    teams = {team: reverse("public-team", kwargs={"slug": slug}) for team, slug in slugs.items()}
+    owners = {name: teams[entry.team] for name, entry in visit.season.entries.items()}
+    return {"Defences": owners, "Attackers": teams}
 
 
 def money(visit: Visit) -> HttpResponseBase:
