@@ -6,11 +6,12 @@ from datetime import datetime
 from functools import lru_cache
 
 from orchestrator.application.contests.submission_window import SubmissionWindow
+from orchestrator.application.contests.unrestricted_contest import unrestricted_rules
 from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_format import RuleInWords
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
-from orchestrator.intake.contest_file import Contest, ContestFile
+from orchestrator.intake.contest_file import Contest
 from orchestrator.reports import formatting
 
 _ISOLATION = {
@@ -49,6 +50,7 @@ class ContestWords:
 
     format: str
     handed_in: str
+    closes: str
     tasks: tuple[TaskWords, ...]
     rules: tuple[RuleInWords, ...]
     limits: tuple[str, ...]
@@ -62,7 +64,8 @@ def contest_words(contest: Contest) -> ContestWords:
         handed_in=_handed_in(contest),
         tasks=tuple(_tasks(contest)),
         rules=tuple(contest.format.rules_in_words()),
-        limits=tuple(_limits(contest.file, contest.format.programs)),
+        closes=contest.format.closes_itself,
+        limits=tuple(_limits(contest)),
     )
 
 
@@ -97,6 +100,7 @@ def _handed_in(contest: Contest) -> str:
     sides = {Side.ATTACK: "programs that change pictures (attacks)", Side.DEFENCE: "programs that classify (defences)"}
     kinds = [sides[side] for side in contest.format.programs]
     kinds += ["pictures in an archive"] if contest.format.picture_formats() else []
+    kinds += ["pictures that defences may get wrong"] if unrestricted_rules(contest) is not None else []
     return " and ".join(kinds)
 
 
@@ -114,7 +118,8 @@ def _tasks(contest: Contest) -> Iterator[TaskWords]:
         )
 
 
-def _limits(file: ContestFile, programs: tuple[Side, ...]) -> Iterator[str]:
+def _limits(contest: Contest) -> Iterator[str]:
+    file, programs = contest.file, contest.format.programs
     if not programs:
         return
     limits = file.limits
@@ -137,7 +142,7 @@ def _limits(file: ContestFile, programs: tuple[Side, ...]) -> Iterator[str]:
         batch = formatting.counted_noun(limits.classify_batch, "picture")
         yield f"A defence has {formatting.duration(limits.classify_seconds)} for a question of up to {batch} (A7)."
         yield _ISOLATION[file.isolation]
-    if file.replay.power:
+    if file.replay.power and not contest.format.play_rules().allows_chance:
         yield (
             f"Answers are asked again in fresh sandboxes: a defence that changes {100 * file.replay.cheat:g} % of its "
             f"answers has a mismatch with a probability of {100 * file.replay.power:g} % (A9, A10)."

@@ -124,13 +124,17 @@ def html_pages(found: dict[str, bytes]) -> dict[str, str]:
 @pytest.mark.slow
 def test_before_a_round_every_page_is_there(fresh):
     """Home, boards, downloads and progress answer for each format, and say that nothing was played."""
-    _, folder = fresh
+    template, folder = fresh
     found = crawl(client_of())
     assert found.keys() >= set(STATIC_PAGES)
     assert b"No round has results yet" in found["/boards/"]
     assert b"Nothing is being played" in found["/progress/"]
     home = found["/"].decode()
-    assert "none announced" in home
+    assert ("each week closes by itself (U5)" if template == "unrestricted" else "none announced") in home
+    asked_again = "Answers are asked again" in home
+    assert not (asked_again and "are not asked again" in home)
+    assert asked_again == (template in ("tournament", "warmup"))
+    assert ("pictures that defences may get wrong" in home) == (template == "unrestricted")
     assert seasons.ContestFolder(folder).key().fingerprint in home
     for page in html_pages(found).values():
         assert_sound(page)

@@ -521,6 +521,14 @@ def test_a_refused_defence_says_why(world) -> None:
     assert "It is packed." in public
 
 
+def test_a_refused_decision_keeps_its_reason(world) -> None:
+    """What a member wrote is in the form again where too few had voted."""
+    case, question = "/board/cases/stake:d3/", "stake:d3"
+    refused = world.client("Bo").post(case, {"act": "decide", "question": question, "reason": "Simple to run."})
+    assert refused.status_code == 409
+    assert ">Simple to run.</textarea>" in refused.content.decode()
+
+
 def test_nobody_waits_for_organizers_to_play_a_round(world) -> None:
     """A worker asks for the rounds: no page says that defences of other rounds came since, or to ask once more."""
     for page in ("/organize/", "/organize/rounds/"):
@@ -556,6 +564,27 @@ def test_the_page_of_a_picture_leads_to_the_appeal(world) -> None:
         assert "Appeal against the ruling" not in world.client(name).get(page).content.decode()
 
 
+def test_the_form_for_pictures_says_what_it_takes(world) -> None:
+    """Grey in a contest of grey pictures, in their size; and nothing before a defence is published."""
+    assert "A PNG of 8 x 8 pixels in grey, of at most 1 MiB." in (
+        world.client("Fay").get("/my/foxes/pictures/").content.decode()
+    )
+
+
+def test_no_picture_is_asked_for_before_a_defence_is_published(service, tmp_path) -> None:
+    """The page says when the first defences are published, in place of a form that is refused."""
+    from orchestrator.web import contest_site
+
+    made = week_world.make_first_day(tmp_path / "cup")
+    empty_tables()
+    with override_settings(SPARRING=WebSettings(contest=made.folder, address=ADDRESS)):
+        contest_site.current_site().clock = made.clock
+        week_world.people_sign_up()
+        page = made.client("Fay").get("/my/foxes/pictures/").content.decode()
+    assert "No defence is published yet" in page
+    assert "Hand in this picture" not in page
+
+
 def test_the_standing_leads_to_the_source_of_a_defence(world) -> None:
     """A row leads to the page of the team, which has the address of the code and its digest (U3)."""
     standing = world.client().get("/standing/").content.decode()
@@ -564,6 +593,40 @@ def test_the_standing_leads_to_the_source_of_a_defence(world) -> None:
     text = world.client().get("/teams/owls/").content.decode()
     assert "https://x.example" in text
     assert "sha256:d1" in text
+
+
+@pytest.mark.parametrize(("role", "page"), [("rater", "/judge/"), ("board", "/board/"), ("organizer", "/organize/")])
+def test_whoever_accepts_a_role_is_led_to_its_page(world, role, page) -> None:
+    """Not to those of contests without weeks, on which nothing would ever wait for them."""
+    from orchestrator.web import invitations
+
+    client = world.client("Nell")
+    link = invitations.invite(by=PEOPLE["Org"], role=Role(role), now=world.now)
+    assert client.post(link, follow=True).redirect_chain[-1][0] == page
+    if role == "rater":
+        assert client.get("/rate/").headers["Location"] == "/judge/"
+    if role == "board":
+        assert 'href="/review/"' in world.client("Bo").get("/board/").content.decode()
+
+
+def test_a_rater_who_is_in_a_team_reads_why_nobody_asks_them(world) -> None:
+    """Nothing that they sent was refused: they only opened the page."""
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        admin.add_team("new", [PersonRecord(id=PEOPLE["Rae"], name="Rae")])
+    page = world.client("Rae").get("/judge/").content.decode()
+    assert "<h1>You are not asked</h1>" in page
+    assert "is of the team new" in page
+    assert "Nothing waits for you" not in page
+    assert "This was not done" not in page
+
+
+def test_conflicts_are_said_in_words(world) -> None:
+    """On the forms of members and of teams, and in the list of one's own."""
+    for client, page in ((world.client("Bea"), "/board/conflicts/"), (world.client("Oda"), "/my/owls/pictures/")):
+        text = client.get(page).content.decode()
+        assert [each for each in ("another stake", "co-author of the last 48 months") if each not in text] == []
+    own = world.client("Bea").get("/board/conflicts/").content.decode()
+    assert "<bdi>kites</bdi>: in the team, or was" in own
 
 
 def test_nobody_closes_submissions_of_weeks(world) -> None:

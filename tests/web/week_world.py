@@ -119,18 +119,35 @@ def make(folder: Path) -> WeekWorld:
     not valid, `reported` is reported, `waits` waits for raters, and `open` is of the week that is open.
     """
     world, opened = WeekWorld(folder), ContestFolder(folder)
-    opened.create()
-    opened.file.write_text(json.dumps(FILE))
-    seasons.open_contest(folder, clock=lambda: START)
-    ledger = opened.ledger()
-    for event in _people():
-        ledger.append(event, time=format_time(START))
-    ledger.close()
+    _open(opened)
     with open_unrestricted(folder) as contest:
         _first_week(world, contest)
         _second_week(world, contest)
     world.now = SECOND
     return world
+
+
+def make_first_day(folder: Path) -> WeekWorld:
+    """Makes the contest on its first day: the foxes may hand in pictures, and no defence is published."""
+    world, opened = WeekWorld(folder), ContestFolder(folder)
+    _open(opened)
+    with open_unrestricted(folder) as contest:
+        contest.tick(START)
+        contest.act(_ADMIT, START)
+    return world
+
+
+def _open(opened: ContestFolder) -> None:
+    opened.create()
+    opened.file.write_text(json.dumps(FILE))
+    seasons.open_contest(opened.path, clock=lambda: START)
+    ledger = opened.ledger()
+    for event in _people():
+        ledger.append(event, time=format_time(START))
+    ledger.close()
+
+
+_ADMIT = partial(commands.admit_attacker, actor="desk", team="foxes", preprint="https://arxiv.example/1")
 
 
 def _people() -> list[contest_events.ContestEvent]:
@@ -160,8 +177,7 @@ def _first_week(world: WeekWorld, contest: UnrestrictedContest) -> None:
     contest.tick(START)
     for member, name in SEATS.items():
         contest.propose(events.BoardMemberSeated(actor="desk", member=member, person=PEOPLE[name]), START)
-    admit = partial(commands.admit_attacker, actor="desk", team="foxes", preprint="https://arxiv.example/1")
-    contest.act(admit, START)
+    contest.act(_ADMIT, START)
     for name in ("d1", "d2", "d3"):
         for each in ("b2", "b3"):
             vote = events.VoteCast(actor=each, member=each, question=f"readable:{name}", in_favour=True)

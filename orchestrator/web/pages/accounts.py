@@ -52,7 +52,9 @@ def invitation(visit: Visit, secret: str) -> HttpResponseBase:
     except SparringError as error:
         return _show_invitation(visit, found, str(error))
     messages.success(visit.request, f"Welcome: you are {found.description} now.")
-    return redirect({"organizer": "organize", "rater": "rate", "board": "home"}.get(found.role, "my-teams"))
+    weeks = visit.site.unrestricted() is not None
+    pages = {"organizer": "organize", "rater": "judge" if weeks else "rate", "board": "board" if weeks else "home"}
+    return redirect(pages.get(found.role, "my-teams"))
 
 
 def _show_invitation(visit: Visit, found: FoundInvitation, problem: str = "") -> HttpResponseBase:

@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import board_conflicts, unrestricted_views
-from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
+from orchestrator.application.contests.board_conflicts import DECLARED, SOURCE_WORDS, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import PictureView
 from orchestrator.application.grading import attack_pictures
@@ -35,8 +35,13 @@ class PictureForm(forms.Form):
     file = forms.FileField(
         label="Picture",
         widget=forms.ClearableFileInput(attrs={"accept": ".png"}),
-        help_text="A PNG in the size of the contest's pictures, in RGB.",
     )
+
+    def __init__(self, shape: tuple[int, int, int], *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        channels, height, width = shape
+        colours = "grey" if channels == 1 else "RGB"
+        self.fields["file"].help_text = f"A PNG of {width} x {height} pixels in {colours}, of at most 1 MiB."
 
 
 class ObjectionForm(forms.Form):
@@ -54,7 +59,7 @@ class TeamConflictForm(forms.Form):
     """Declares that a member of the board should not judge about the team."""
 
     member = forms.ChoiceField(label="Member of the board")
-    source = forms.ChoiceField(label="Why", choices=[(each.value, each.value.replace("_", " ")) for each in DECLARED])
+    source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
 
     def __init__(self, members: list[str], *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
@@ -66,13 +71,14 @@ def pictures(visit: Visit) -> HttpResponseBase:
     """A team's pictures, those whose ruling it may appeal against, and the form that takes one more."""
     contest, request, now = contest_of(visit), visit.request, visit.site.clock()
     act = request.POST.get("act", "")
-    upload = PictureForm(request.POST if act == "upload" else None, request.FILES if act == "upload" else None)
+    shape = attack_pictures.task_shape(visit.site.contest())
+    upload = PictureForm(shape, *((request.POST, request.FILES) if act == "upload" else ()))
     members = contest.read(lambda state: sorted(state.board.members))
     conflict = TeamConflictForm(members, request.POST if act == "conflict" else None)
     problem = ""
     if act == "upload" and upload.is_valid():
         whole = last_byte_time(request, visit.site.clock)
-        problem = attempt(lambda _: _take_in(visit, contest, upload.cleaned_data["file"], whole), visit)
+        problem = attempt(lambda _: _take_in(visit, contest, shape, upload.cleaned_data["file"], whole), visit)
     elif act == "conflict" and conflict.is_valid():
         said = conflict.cleaned_data
         declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
@@ -91,6 +97,7 @@ def pictures(visit: Visit) -> HttpResponseBase:
             "admitted": visit.team in state.admitted,
             "left": max(0, left),
             "week": state.week,
+            "is_any_published": any(each.published_at is not None for each in state.defences.values()),
         }
 
     return render(
@@ -104,8 +111,9 @@ def pictures(visit: Visit) -> HttpResponseBase:
     )
 
 
-def _take_in(visit: Visit, contest: UnrestrictedContest, file: UploadedFile, now: datetime) -> None:
-    shape = attack_pictures.task_shape(visit.site.contest())
+def _take_in(
+    visit: Visit, contest: UnrestrictedContest, shape: tuple[int, int, int], file: UploadedFile, now: datetime
+) -> None:
     data = file.read(MAX_PICTURE_BYTES + 1)
     picture = attack_pictures.hand_in_picture(contest, shape, visit.actor.person, visit.team, data, now)
     messages.success(visit.request, f"The picture {picture} was received.")

@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.board_cases import Case
-from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
+from orchestrator.application.contests.board_conflicts import DECLARED, SOURCE_WORDS, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
@@ -40,7 +40,7 @@ class OwnConflictForm(forms.Form):
     """Declares a conflict of one's own."""
 
     team = forms.ChoiceField(label="Team")
-    source = forms.ChoiceField(label="Why", choices=[(each.value, each.value.replace("_", " ")) for each in DECLARED])
+    source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
 
     def __init__(self, teams: list[str], *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
@@ -122,7 +122,7 @@ def conflicts(visit: Visit) -> HttpResponseBase:
     def shown(state: State) -> dict[str, object]:
         own = board_conflicts.own_conflicts(state, member, now.date())
         return {
-            "own": [(each.team, str(each.source)) for each in own],
+            "own": [(each.team, SOURCE_WORDS[each.source]) for each in own],
             "waivable": board_conflicts.waivable_conflicts(state, member, now),
         }
 

@@ -29,7 +29,9 @@ _REFUSED = 409
 
 
 def start(visit: Visit) -> HttpResponseBase:
-    """What is to be done, how, and how far one is."""
+    """What is to be done, how, and how far one is. In an unrestricted contest that is on a page of its own."""
+    if visit.site.unrestricted() is not None:
+        return redirect("judge")
     view, problem = _view(visit)
     minutes = rating.minutes_left(view.own) if view else 0
     return render(visit, "rate/start.html.j2", rater=view, problem=problem, minutes=minutes)
