@@ -55,12 +55,13 @@ class RealService:
     """`sparring serve --no-worker` over a contest with the team Corner Shop, which Ada is in.
 
     The contest is in the folder `cup` of a folder, opened already or made here. Accounts are in the database that
-    its ledger is in, else in its folder.
+    its ledger is in, else in its folder. `address` is where people reach it, if a proxy stands in front.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, address=""):
         self.folder, self.home = folder / "cup", folder
         self.log, self.process = folder / "service.log", None
+        self._public_address = address
         if not self.folder.exists():
             seasons.create_contest(self.folder, "tournament")
         database = postgresql.url_of(self.folder)
@@ -75,7 +76,7 @@ class RealService:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.address = self._public_address or f"http://127.0.0.1:{self.port}"
 
     def another(self):
         """Returns one more of the same contest, at another port."""
@@ -105,7 +106,7 @@ class RealService:
 
     def start(self):
         """Starts it, and returns once it answers."""
-        words = ["serve", str(self.folder), "--port", str(self.port), "--no-worker"]
+        words = ["serve", str(self.folder), "--port", str(self.port), "--no-worker", "--address", self.address]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "orchestrator", *words], env=self.environment, stdout=log, stderr=log
