@@ -8,7 +8,9 @@ from django.http import Http404, HttpResponse
 from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import Viewer
+from orchestrator.domain.contest_events import Role
 from orchestrator.errors import InfrastructureFault, SparringError
+from orchestrator.web.organizations import note_organizations
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import problem_text
 
@@ -16,10 +18,15 @@ REFUSED = 409
 
 
 def contest_of(visit: Visit) -> UnrestrictedContest:
-    """Returns the contest. Raises Http404 where it is of another format, which has no such pages."""
+    """Returns the contest. Raises Http404 where it is of another format, which has no such pages.
+
+    Before a member of the board looks, conflicts are noted that follow from addresses.
+    """
     found = visit.site.unrestricted()
     if found is None:
         raise Http404
+    if Role.BOARD in visit.actor.roles:
+        note_organizations(visit.site, found)
     return found
 
 

@@ -226,5 +226,5 @@ def people_sign_up() -> None:
     from orchestrator.web.models import Account
 
     for name, person in PEOPLE.items():
-        account = Account.objects.create(email=f"{name.lower()}@example.org", name=name, person=person)
+        account = Account.objects.create(email=f"{name.lower()}@{name.lower()}.example", name=name, person=person)
         EmailAddress.objects.create(user=account, email=account.email, verified=True, primary=True)

@@ -1,14 +1,17 @@
 """Conflicts with the review board of an unrestricted contest (U8): what people declare, and what members waive."""
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
-from orchestrator.errors import UsageError
+from orchestrator.domain.name_matching import person_key
+from orchestrator.errors import Rejected, UsageError
 from orchestrator.formats.unrestricted import commands, events
-from orchestrator.formats.unrestricted.recusal import ConflictSource, waivers_left
+from orchestrator.formats.unrestricted.recusal import ConflictSource, same_organization, waivers_left
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.visibility import is_recused
 
@@ -54,6 +57,38 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
         commands.note_conflict, actor=actor, member=conflict.member, team=conflict.team, source=conflict.source
     )
     contest.act(command, at)
+
+
+def note_organizations(
+    contest: UnrestrictedContest, addresses: Mapping[str, str], actor: str, at: Callable[[], datetime]
+) -> None:
+    """Notes which members have an address of the same organization as somebody of a team, where no entry has it (U8).
+
+    `addresses` are those of people whom the ledger knows by other ids. What people are called there says nothing of
+    where they are.
+
+    Raises StoreFault, Busy: what is left is noted the next time.
+    """
+    known = {person_key(person): person_key(address) for person, address in addresses.items()}
+    for member, team in contest.read(lambda state: _common_organizations(state, known)):
+        source = ConflictSource.ORGANIZATION
+        with suppress(Rejected):  # another process noted it meanwhile
+            contest.act(partial(commands.note_conflict, actor=actor, member=member, team=team, source=source), at())
+
+
+def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Returns members, each with a team, whose common organization is not noted."""
+
+    def has_conflict(member: str, team: str) -> bool:
+        own = state.board.person_of(member)
+        noted = state.board.conflicts.get((member, team), ())
+        others = (known.get(each, each) for each in state.people[team] if each != own)
+        return all(each.source is not ConflictSource.ORGANIZATION for each in noted) and any(
+            same_organization(known.get(own, own), each) for each in others
+        )
+
+    seated = [*state.board.members, *(member for seats in state.board.outside.values() for member in seats)]
+    return [(member, team) for member in seated for team in state.people if has_conflict(member, team)]
 
 
 def waive(contest: UnrestrictedContest, by: str, member: str, team: str, reason: str, at: datetime) -> None:

@@ -120,9 +120,7 @@ def case_of(question: str) -> str:
 
 def unnoted_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
     """Returns the computed conflicts of a member with a team that no event has noted."""
-    people = state.board.members.get(member) or next(
-        (each[member] for each in state.board.outside.values() if member in each), ""
-    )
+    people = state.board.person_of(member)
     noted = {each.source for each in state.board.conflicts.get((member, team), ())}
     return [each for each in computed_sources(people, state.people.get(team, ())) if each not in noted]
 
@@ -554,10 +552,24 @@ def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> O
         not state.redacted
         and event.source in COMPUTED
         and event.source not in unnoted_conflicts(state, event.member, event.team)
+        and not (event.source is ConflictSource.ORGANIZATION and _may_be_told(state, event.member, event.team))
     ):
         yield "no such conflict follows from who they are, or it is noted already"
     if (event.until is not None) != (event.source is ConflictSource.CO_AUTHOR):
         yield "a conflict of co-authors ends, and no other does"
+
+
+def _may_be_told(state: State, member: str, team: str) -> bool:
+    """Returns whether a common organization may be noted that the ledger does not show: it has not all addresses.
+
+    A site keeps people's addresses out of the ledger, and tells what follows from them. That only takes a vote away,
+    and two other members may waive it.
+    """
+    noted = state.board.conflicts.get((member, team), ())
+    people = {state.board.person_of(member), *state.people.get(team, ())}
+    return any("@" not in each for each in people) and all(
+        each.source is not ConflictSource.ORGANIZATION for each in noted
+    )
 
 
 def _conflict_waived(state: State, event: events.ConflictWaived, at: datetime) -> Objections:

@@ -66,6 +66,10 @@ class Board:
     votes: dict[str, dict[str, bool]] = field(default_factory=dict)
     """Question -> member -> whether in favour."""
 
+    def person_of(self, member: str) -> str:
+        """Returns what a member is known by, also one of a case alone; "" where nobody is called so."""
+        return next((seats[member] for seats in (self.members, *self.outside.values()) if member in seats), "")
+
     def members_of(self, case: str) -> dict[str, str]:
         """Returns who is of the board for a case."""
         return {**self.members, **self.outside.get(case, {})}

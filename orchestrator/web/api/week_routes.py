@@ -11,12 +11,14 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.contests.unrestricted_views import PictureView, Viewer, WeekView
 from orchestrator.application.grading import attack_pictures
 from orchestrator.bundles.receipts import encode_receipt
+from orchestrator.domain.contest_events import Role
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.web import week_mails
 from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import unknown
 from orchestrator.web.api.schemas import RulingAppealPart, RulingAppealText
 from orchestrator.web.arrival_time import last_byte_time
+from orchestrator.web.organizations import note_organizations
 from orchestrator.web.rate_limits import RequestKind
 
 router = Router(auth=PUBLIC, tags=["weeks"])
@@ -111,6 +113,8 @@ def contest_of(caller: Caller) -> UnrestrictedContest:
     found = caller.site.unrestricted()
     if found is None:
         raise unknown("week")
+    if Role.BOARD in caller.actor.roles:
+        note_organizations(caller.site, found)
     return found
 
 

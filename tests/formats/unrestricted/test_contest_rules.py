@@ -284,6 +284,23 @@ def test_u8_a_recused_member_neither_sees_nor_votes() -> None:
     assert contest.ledger[-1][0].vote.recused == {"b3": "co_author (foxes)", "b4": "organization (owls)"}
 
 
+def test_u8_a_site_tells_of_organizations_that_the_ledger_does_not_show() -> None:
+    """Once, and where the ledger has not everybody's address: otherwise it says itself whether there is one."""
+    contest = broken_contest()
+    contest.add_board(b4="person-00000000000000b4", b5="five@elsewhere.example")
+
+    def note(member: str) -> list[str]:
+        body = {"member": member, "team": "owls", "source": ConflictSource.ORGANIZATION}
+        return contest.propose(events.ConflictNoted(actor="desk", **body))
+
+    refused = ["no such conflict follows from who they are, or it is noted already"]
+    assert note("b5") == refused
+    contest.must(note("b4"))
+    assert note("b4") == refused
+    contest.must(contest.appeal(1, 1, "owls"))
+    assert contest.vote(f"appeal:{handle(1)}:invalid", "b4") == ["b4 is recused: organization (owls)"]
+
+
 def test_u8_nobody_lifts_their_own_recusal() -> None:
     """Two other members without a conflict waive a computed one; the member's own word and one waiver are too few."""
     contest = broken_contest()

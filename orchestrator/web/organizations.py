@@ -1,0 +1,16 @@
+"""Conflicts of members of the review board that follow from addresses, which are in no ledger (U8)."""
+
+from orchestrator.application.contests import board_conflicts
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.formats.unrestricted.due_events import ACTOR
+from orchestrator.web.contest_site import ContestSite
+from orchestrator.web.models import Account
+
+
+def note_organizations(site: ContestSite, contest: UnrestrictedContest) -> None:
+    """Notes conflicts that are not noted yet, before a member sees a case or is told of one.
+
+    Raises StoreFault, Busy.
+    """
+    addresses = dict(Account.objects.filter(is_active=True).values_list("person", "email"))
+    board_conflicts.note_organizations(contest, addresses, ACTOR, site.clock)
