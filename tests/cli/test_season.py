@@ -398,14 +398,16 @@ def test_a_contest_shows_what_its_ledger_says(entered) -> None:
 
 @pytest.mark.slow
 def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
-    """`defense` is a defence; a task that is none is refused with those that there are."""
+    """`defense` is a defence; a task or a team that is none is refused with those that there are."""
     assert json.loads(sparring("submission", "list", entered, "--side", "defense", "--json").stdout) == []
     assert len(json.loads(sparring("submission", "list", entered, "--side", "attack", "--json").stdout)) == 1
     assert "digits: 1 attack\n" in sparring("contest", "show", entered).stdout
     with (entered / "contest.yaml").open("a", encoding="utf-8") as file:
         file.write("\nprizes: [A cake for the first place.]\n")
     assert "prize     A cake for the first place.\n" in sparring("contest", "show", entered).stdout
-    assert json.loads(sparring("submission", "list", entered, "--team", "Nobody", "--json").stdout) == []
+    assert sparring("submission", "list", entered, "--team", "Nobody", "--json").exit_code == 2
+    unknown = sparring("submission", "list", entered, "--team", "Nobody")
+    assert (unknown.exit_code, "there is no team 'Nobody'; there is Corner Shop" in said(unknown)) == (2, True)
     refused = sparring("submission", "list", entered, "--task", "cats")
     assert (refused.exit_code, "there is no task 'cats'; there is digits" in said(refused)) == (2, True)
     wrong = sparring("submission", "list", entered, "--side", "both")
