@@ -83,6 +83,9 @@ def print_standing(boards: Sequence[Leaderboard], *, as_json: bool) -> None:
         return
     for board in map(board_table, boards):
         out.print(f"[bold]{safe_text(board.title)}[/]")
+        if not board.rows:
+            out.print("none yet")
+            continue
         cells = [[safe_text(row[place]) for row in board.rows] for place in range(len(board.heads))]
         last = len(board.heads) - 1
         columns = [

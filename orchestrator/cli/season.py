@@ -304,8 +304,6 @@ def board(
     if stands:
         with open_unrestricted(folder) as contest:
             standing = contest.read(boards)
-        if not any(each.rows for each in standing):
-            raise nothing
         results_output.print_standing(standing, as_json=as_json)
     elif results:
         results_output.print_season(results, as_json=as_json)

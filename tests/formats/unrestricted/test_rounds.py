@@ -1,6 +1,8 @@
 """What the unrestricted contest plays: its rounds, and who is asked about which pictures in them."""
 
+import json
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +16,7 @@ from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.format import Unrestricted
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
+from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 
@@ -56,12 +59,25 @@ def test_a_defence_without_an_address_of_its_code_is_warned_of(closed, follows) 
 
 
 @pytest.mark.slow
+def test_the_standing_of_an_empty_contest_is_none_yet(tmp_path: Path) -> None:
+    """It is of no round, so that it stands from the first day: now, and when that day is over, as on the site."""
+    path = tmp_path / "league"
+    seasons.create_contest(path, "unrestricted")
+    today = local_day(seasons.now(), ZoneInfo("Europe/Berlin")).isoformat()
+    for words in ((), ("--as-of", today)):
+        done = CliRunner().invoke(app, ["board", str(path), *words])
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.startswith("Defences\nnone yet\nAttackers\nnone yet\n")
+        document = json.loads(CliRunner().invoke(app, ["board", str(path), *words, "--json"]).stdout)
+        assert [(each["name"], each["rows"]) for each in document] == [("defences", []), ("attackers", [])]
+
+
+@pytest.mark.slow
 def test_a_contest_without_a_round_says_so(tmp_path: Path) -> None:
     """Commands name no round where there is none yet."""
     path = tmp_path / "league"
     seasons.create_contest(path, "unrestricted")
     for words, said in (
-        (("board", path), "no round was played in"),
         (("report", path), "it has no round yet"),
         (("round", "run", path, "initial", "--allow-unisolated"), "it has none yet"),
         (("round", "request", path, "initial"), "there is none yet"),
