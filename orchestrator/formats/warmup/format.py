@@ -32,9 +32,9 @@ from orchestrator.formats.warmup.rules_in_words import rules_in_words
 from orchestrator.measures import uncertainty
 
 CLEAN = "clean"
-TITLES = {CLEAN: "Clean", "spatial": "Spatial", "spsa": "SPSA", "boundary": "L2", "corruptions": "Corruptions"}
+TITLES = {CLEAN: "Clean", "spatial": "Spatial", "spsa": "SPSA", "boundary": "Boundary", "corruptions": "Corruptions"}
 THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="while it was queried")
-GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the L2 attack could not start")
+GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the boundary attack could not start")
 DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
 FEW_SCORES = 10
 """A defence with no more distinct scores than this on clean pictures, and than half of their number, tells an attack

@@ -87,7 +87,7 @@ class SpsaRules(_Rules):
 
 
 class BoundaryRules(_Rules):
-    """The L2 attack by decisions alone (B2)."""
+    """The boundary attack: an L2 distance, by decisions alone (B2)."""
 
     pictures: Pictures = 100
     distance: _Positive = 10.0

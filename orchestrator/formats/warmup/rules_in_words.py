@@ -104,7 +104,7 @@ def _spsa(rules: SpsaRules) -> str:
 
 def _boundary(rules: BoundaryRules) -> str:
     return (
-        f"The L2 attack: a walk along the boundary to a distance of at most {rules.distance:g} on values from 0 to 1, "
+        f"The boundary attack: a walk to an L2 distance of at most {rules.distance:g} on values from 0 to 1, "
         f"on up to {counted_noun(rules.pictures, 'picture')}, in at most {counted_noun(rules.iterations, 'step')} of "
         f"up to {counted_noun(rules.directions, 'direction')} each, {rules.directions_per_question} in a question."
         f"{_start(rules.start)}"

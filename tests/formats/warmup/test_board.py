@@ -6,7 +6,7 @@ from orchestrator.domain.contest_format import Observations
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side
 from orchestrator.formats.warmup.format import Warmup
-from orchestrator.formats.warmup.rules import WarmupRules
+from orchestrator.formats.warmup.rules import CorruptionRules, WarmupRules
 
 from ..conftest import entry
 
@@ -32,3 +32,11 @@ def test_a_baseline_is_shown_and_takes_no_rank_and_no_prize() -> None:
     shown = {row.submission: (row.rank, row.prize_rank, row.reason) for row in board.rows}
     assert shown == {"handed-in": (1, 1, ""), "shipped": (None, None, "baseline")}
     assert all(row.score is not None for row in board.rows)
+
+
+def test_a_column_is_called_as_the_attack_is_in_the_cells() -> None:
+    """Whoever reads the board finds the cells of the same attack by its name."""
+    warmup = Warmup(WarmupRules(corruptions=CorruptionRules()))
+    (board,) = warmup.leaderboards(Observations(Roster(()), {}))
+    titles = {column.name: column.title.lower() for column in board.columns if column.unit == "percent"}
+    assert titles == {name: name for name in ("clean", *(attack.name for attack in warmup.organizer_attacks()))}
