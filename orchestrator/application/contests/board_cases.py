@@ -42,7 +42,7 @@ class Case:
 
     `picture` and `defences` are ids. `objection` is what the team says that appeals, and `appeal` the id of an appeal
     whose panel may still be called; "" otherwise. `confirmations` are the defences on whose worklist the picture is
-    (U11).
+    (U11), and `has_voted` says whether this member voted about it, who then does not confirm it.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Case:
     objection: str = ""
     appeal: str = ""
     confirmations: tuple[str, ...] = ()
+    has_voted: bool = False
 
 
 LISTED_CASES = 100
@@ -63,7 +64,7 @@ LISTED_CASES = 100
 def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[CaseLine]]:
     """Returns the first cases that wait for a member, by their kind in words: at most `LISTED_CASES` of each."""
     found = {
-        words: list(islice((each for each in lines(state) if _may_act(state, member, each.id, now)), LISTED_CASES))
+        words: list(islice((each for each in lines(state) if _waits(state, member, each.id, now)), LISTED_CASES))
         for words, lines in _KINDS.values()
     }
     return {kind: lines for kind, lines in found.items() if lines}
@@ -93,6 +94,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
         confirmations=tuple(
             each.id for each in staked if picture and _confirmable(each) and state.awaits_confirmation(each, picture)
         ),
+        has_voted=picture is not None and member in picture.members,
     )
 
 
@@ -138,6 +140,13 @@ def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
     except KeyError:
         return False
     return member in state.board.members_of(case_of(case)) and not is_recused(state, member, teams, now)
+
+
+def _waits(state: State, member: str, case: str, now: datetime) -> bool:
+    """Returns whether a case in a list waits for a member: whoever voted about a picture does not confirm it (U11)."""
+    kind, _, subject = case.partition(":")
+    voted = kind == "overrule" and member in state.pictures[subject].members
+    return not voted and _may_act(state, member, case, now)
 
 
 def _is_open(state: State, case: str) -> bool:

@@ -28,6 +28,10 @@ class Deed:
         return self.event.kind
 
 
+_SHOWN_APART = ("reason", "text", "problem")
+"""Fields that `reason_of` looks at, in its order."""
+
+
 def read_deeds(folder: ContestFolder) -> list[Deed]:
     """Returns everything that was done in a contest, in the order of its ledger. Raises StoreFault."""
     ledger = folder.ledger()
@@ -41,7 +45,7 @@ def read_deeds(folder: ContestFolder) -> list[Deed]:
 
 def reason_of(event: ContestEvent) -> str:
     """Returns the reason or the text that an act was given, "" where it has none."""
-    for name in ("reason", "text", "problem"):
+    for name in _SHOWN_APART:
         if text := getattr(event, name, ""):
             return str(text)
     return "\n".join(event.problems) if isinstance(event, acts.SubmissionRefused) else ""
@@ -53,7 +57,7 @@ def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
     `season` is the whole ledger folded: it knows what an event means that only names another.
     """
     if isinstance(event, acts.FormatEvent):
-        said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part != "reason")
+        said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part not in _SHOWN_APART)
         return f"noted {event.kind}" + (f" ({said})" if said else "")
     return _WORDS[type(event)](event, season, name_of)
 
