@@ -10,6 +10,7 @@ from django.test import override_settings
 from selenium.webdriver.common.by import By
 
 from orchestrator.application.contests import seasons
+from orchestrator.application.contests.roles import grant_role
 from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
@@ -700,6 +701,24 @@ def test_conflicts_are_said_in_words(world) -> None:
         assert [each for each in ("another stake", "co-author of the last 48 months") if each not in text] == []
     own = world.client("Bea").get("/board/conflicts/").content.decode()
     assert "<bdi>kites</bdi>: in the team, or was" in own
+
+
+def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
+    """Where too few members may vote: the page names the case, and the new member finds that one alone."""
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
+    appeal = f"appeal:{world.appeals['kites']}"
+    organizer, desk = world.client("Org"), "/organize/weeks/"
+    assert appeal not in organizer.get(desk).content.decode()
+    declare = {"act": "declare", "team": "kites", "source": "declared"}
+    assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302
+    assert f"<code>{appeal}</code>" in organizer.get(desk).content.decode()
+    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "o1"}
+    assert organizer.post(desk, seat | {"case": "appeal:0"}).status_code == 409
+    assert organizer.post(desk, seat | {"case": appeal}).status_code == 302
+    assert appeal not in organizer.get(desk).content.decode()
+    assert f"/board/cases/{appeal}/" in world.client("Nell").get("/board/").content.decode()
+    assert "d3 of owls" not in world.client("Nell").get("/board/").content.decode()
 
 
 def test_nobody_closes_submissions_of_weeks(world) -> None:

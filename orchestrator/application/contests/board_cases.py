@@ -13,6 +13,7 @@ from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.checks import INVALID, case_of, vote_on
 from orchestrator.formats.unrestricted.events import Vote
+from orchestrator.formats.unrestricted.recusal import MIN_QUORUM
 from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.visibility import is_recused
@@ -68,6 +69,32 @@ def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[Ca
         for words, lines in _KINDS.values()
     }
     return {kind: lines for kind, lines in found.items() if lines}
+
+
+def short_cases(state: State, now: datetime) -> list[CaseLine]:
+    """Returns the waiting cases that too few of the board may decide, for each of which somebody from outside may (U8).
+
+    There are none before the board is large enough to decide anything.
+    """
+    found: list[CaseLine] = []
+    if len(state.board.members) < MIN_QUORUM:
+        return found
+    for _, lines in _KINDS.values():
+        for each in islice(lines(state), LISTED_CASES):
+            teams = state.teams_of(each.id)
+            able = [who for who in state.board.members_of(each.id) if not is_recused(state, who, teams, now)]
+            if len(able) < MIN_QUORUM:
+                found.append(CaseLine(each.id, _title(state, each.id)))
+    return found
+
+
+def exists(state: State, case: str) -> bool:
+    """Returns whether there is a case of this id."""
+    try:
+        state.teams_of(case)
+    except KeyError:
+        return False
+    return True
 
 
 def find_case(state: State, member: str, case: str, now: datetime) -> Case | None:
@@ -135,11 +162,10 @@ def _decide_readability(state: State, now: datetime, *, actor: str, defence: str
 
 
 def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
-    try:
-        teams = state.teams_of(case)
-    except KeyError:
+    if not exists(state, case):
         return False
-    return member in state.board.members_of(case_of(case)) and not is_recused(state, member, teams, now)
+    seated = member in state.board.members_of(case_of(case))
+    return seated and not is_recused(state, member, state.teams_of(case), now)
 
 
 def _waits(state: State, member: str, case: str, now: datetime) -> bool:

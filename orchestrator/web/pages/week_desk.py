@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 
+from orchestrator.application.contests import board_cases
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.domain.contest_events import Role
@@ -22,20 +23,26 @@ from orchestrator.web.weeks import REFUSED, attempt, contest_of
 
 def desk(visit: Visit) -> HttpResponseBase:
     """What waits for organizers, with a form for each act."""
-    contest, problem = contest_of(visit), ""
+    contest, problem, now = contest_of(visit), "", visit.site.clock()
     if visit.request.method == "POST":
         problem = attempt(lambda at: _act(visit, contest, at), visit)
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("organize-weeks")
     return render(
-        visit, "weeks/desk.html.j2", problem=problem, status=REFUSED if problem else 200, **contest.read(waiting)
+        visit,
+        "weeks/desk.html.j2",
+        problem=problem,
+        status=REFUSED if problem else 200,
+        short_cases=contest.read(lambda state: board_cases.short_cases(state, now)),
+        **contest.read(waiting),
     )
 
 
 def waiting(state: State) -> dict[str, object]:
     """Returns what waits for organizers, by the names that the page has for it."""
-    seated = set(state.board.members.values())
+    of_cases = (who for seats in state.board.outside.values() for who in seats.values())
+    seated = {*state.board.members.values(), *of_cases}
     unpaid = state.books.unpaid() if state.books else []
     return {
         "seated": sorted(state.board.members),
@@ -52,8 +59,10 @@ def _act(visit: Visit, contest: UnrestrictedContest, at: datetime) -> None:
     sent, actor = visit.request.POST, visit.actor.person
     match sent.get("act", ""):
         case "seat":
-            person, member = sent.get("person", ""), sent.get("member", "")
-            event = validated(events.BoardMemberSeated, actor=actor, member=member, person=person)
+            seat = {name: sent.get(name, "").strip() for name in ("person", "member", "case")}
+            if seat["case"] and contest.read(lambda state: not board_cases.exists(state, seat["case"])):
+                raise UsageError("there is no such case; its id is listed on this page")
+            event = validated(events.BoardMemberSeated, actor=actor, **seat)
             contest.propose(event, at)
         case "admit":
             if not sent.get("preprint", "").strip():
