@@ -366,7 +366,7 @@ def decide_for(world, case: str, question: str) -> None:
 
 
 def test_who_voted_about_a_picture_is_not_asked_to_confirm_its_rejection(world) -> None:
-    """It is in no list of theirs, and its case says that another member confirms it (U11)."""
+    """It is in no list of theirs; its case says that another member confirms it, and organizers that there is none."""
     from orchestrator.web import contest_site
 
     appeal, picture = world.appeals["kites"], world.pictures["kites"]
@@ -380,6 +380,8 @@ def test_who_voted_about_a_picture_is_not_asked_to_confirm_its_rejection(world) 
     case = world.client("Bo").get(f"/board/cases/overrule:{picture}/").content.decode()
     assert "You voted about this picture, so that another member confirms its rejection" in case
     assert "Confirm the rejection" not in case
+    desk = world.client("Org").get("/organize/weeks/").content.decode()
+    assert f'Invite one more member</a> of the whole board: <bdi class="id">{picture}</bdi>.' in desk
     other = world.client("Bo").get(f"/board/cases/overrule:{world.pictures['rejected']}/").content.decode()
     assert "Confirm the rejection" in other
 

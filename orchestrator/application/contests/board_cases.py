@@ -88,6 +88,15 @@ def short_cases(state: State, now: datetime) -> list[CaseLine]:
     return found
 
 
+def unconfirmable_rejections(state: State, now: datetime) -> list[str]:
+    """Returns rejections that wait for a confirmation which no member may give: all voted, or have a conflict."""
+    return [
+        case.id.partition(":")[2]
+        for case in islice(_confirmations(state), LISTED_CASES)
+        if not any(_waits(state, member, case.id, now) for member in state.board.members_of(case.id))
+    ]
+
+
 def exists(state: State, case: str) -> bool:
     """Returns whether there is a case of this id."""
     try:

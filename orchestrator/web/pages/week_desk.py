@@ -35,6 +35,7 @@ def desk(visit: Visit) -> HttpResponseBase:
         problem=problem,
         status=REFUSED if problem else 200,
         short_cases=contest.read(lambda state: board_cases.short_cases(state, now)),
+        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now)),
         **contest.read(waiting),
     )
 
