@@ -5,23 +5,31 @@
 Arguments are those of `pip install`, as far as uv has them too. uv takes a fifth of pip's time, and reads none of
 pip's settings. An index of a company, PyTorch's index of CPU wheels or a folder of wheels is usually named there, so
 they are handed over. Where uv fails, for instance for want of a login that pip's keyring knows, pip installs.
+
+An extra index that cannot be reached is left out. uv would fail, and pip would wait for it minutes, package by package.
 """
 
 import ast
 import os
+import ssl
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterable, Iterator
 
+_EXTRA = "extra-index-url"
 _OPTIONS = {
     "index-url": "--default-index",
-    "extra-index-url": "--index",
+    _EXTRA: "--index",
     "find-links": "--find-links",
     "constraint": "--constraints",
     "trusted-host": "--allow-insecure-host",
 }
 _SWITCHES = {"no-index": "--no-index", "pre": "--prerelease=allow"}
 _VARIABLES = {"cert": "SSL_CERT_FILE", "default-timeout": "UV_HTTP_TIMEOUT", "timeout": "UV_HTTP_TIMEOUT"}
+_INDEX_SECONDS = 15.0
+"""How long an extra index may take to answer."""
 _SECTIONS = ("global", "install", ":env:")
 """Of pip's settings, the later over the earlier."""
 
@@ -32,6 +40,7 @@ def main(arguments: list[str]) -> int:
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
     ).stdout
     settings = pip_settings(listed.splitlines())
+    leave_out_silent_indexes(settings)
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable),
         *("--index-strategy", "unsafe-best-match"),  # the newest of all indexes, as pip chooses
@@ -41,9 +50,33 @@ def main(arguments: list[str]) -> int:
     if subprocess.run(command, env=os.environ | uv_variables(settings), check=False).returncode == 0:
         return 0
     print("install.py: uv did not install this, now pip does", file=sys.stderr)
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *arguments], check=False
-    ).returncode
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *arguments]
+    answering = {"PIP_EXTRA_INDEX_URL": settings.get(_EXTRA, "")}
+    return subprocess.run(command, env=os.environ | answering, check=False).returncode
+
+
+def leave_out_silent_indexes(settings: dict[str, str]) -> None:
+    """Takes the extra indexes out of the settings that cannot be reached, and says which."""
+    if "proxy" in settings or _EXTRA not in settings:  # a proxy that pip alone knows may reach them
+        return
+    indexes = settings[_EXTRA].split()
+    silent = [index for index in indexes if not answers(index)]
+    for index in silent:
+        print(f"install.py: {index} cannot be reached; packages come from the other indexes", file=sys.stderr)
+    settings[_EXTRA] = " ".join(index for index in indexes if index not in silent)
+
+
+def answers(index: str) -> bool:
+    """Returns whether somebody answers at this address, be it with a refusal."""
+    try:
+        urllib.request.urlopen(urllib.request.Request(index, method="HEAD"), timeout=_INDEX_SECONDS).close()  # noqa: S310
+    except urllib.error.HTTPError:
+        return True
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, ssl.SSLError)  # pip may know its certificate
+    except OSError:
+        return False
+    return True
 
 
 def pip_settings(lines: Iterable[str]) -> dict[str, str]:

@@ -2,11 +2,15 @@
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import venv
 import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 
@@ -72,6 +76,49 @@ def test_where_uv_cannot_pip_installs(root, environment, wheels) -> None:
     assert done.returncode == 0, done.stderr
     assert "uv did not install this, now pip does" in done.stderr
     assert installer(environment) == "pip"
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """An index that has no package."""
+
+    def do_GET(self) -> None:
+        """Answers that there is nothing."""
+        self.send_error(404)
+
+    def do_HEAD(self) -> None:
+        """Answers the same."""
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def index() -> Iterator[str]:
+    """The address of an index that answers."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def silent_index() -> Iterator[str]:
+    """An address of this machine at which nobody answers: its port is taken, and nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/simple"
+
+
+def test_an_extra_index_that_does_not_answer_is_left_out(root, environment, wheels, index, silent_index) -> None:
+    """The others are asked, and it is said which was not."""
+    extra = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": index, "PIP_EXTRA_INDEX_URL": f"{silent_index} {index}"}
+    done = install(root, environment, wheels, **extra)
+    said = f"install.py: {silent_index} cannot be reached; packages come from the other indexes\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    assert installer(environment) == "uv"
 
 
 def test_what_neither_can_install_is_a_failure(root, environment, wheels) -> None:
