@@ -11,7 +11,8 @@ from pathlib import Path
 from orchestrator.errors import StoreFault
 
 UNFINISHED_PREFIX = ".new-"
-"""How the name of a file begins before it is whole: what a killed writer left is found by it, and removed."""
+"""How the name of a file begins before it is whole. Who is killed leaves it. Nobody takes it for the file, and in the
+folder of a round, which one process has to itself, the next one removes it."""
 
 
 _LINK_UNSUPPORTED = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
