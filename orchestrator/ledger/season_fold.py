@@ -1,6 +1,6 @@
 """The season that a contest's ledger tells, and what it says of the submissions of a round."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator import plugins
@@ -28,9 +28,21 @@ def format_of_round(
         UsageError: the format is not installed.
         pydantic.ValidationError: these are no rules of it.
     """
-    kind = plugins.load_plugin("formats", opened.contest["format"])
     changed = season.rules if season is not None else None
-    found: Format[Any] = kind(kind.rules_type.model_validate(rules or changed or opened.contest["rules"]))
+    return _make_format(opened.contest, rules or changed)
+
+
+def format_of_season(season: Season) -> Format[Any]:
+    """Returns the format of a contest that was opened, with the rules in force. Raises like `format_of_round`."""
+    if season.opening is None:
+        raise ValueError("the contest was not opened")
+    return _make_format(season.opening.contest, season.rules)
+
+
+def _make_format(contest: Mapping[str, Any], rules: Mapping[str, Any] | None) -> Format[Any]:
+    """Returns the format that a resolved contest file names, with these rules or else the file's own."""
+    kind = plugins.load_plugin("formats", contest["format"])
+    found: Format[Any] = kind(kind.rules_type.model_validate(rules or contest["rules"]))
     return found
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Entry, Season
+from orchestrator.ledger.season_fold import format_of_season
 from orchestrator.reports import evidence
 from orchestrator.reports.blocks import Block, report_blocks
 from orchestrator.reports.evidence import ReplayCoverage
@@ -56,10 +57,10 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHistory:
-    """A submission as it was received, and what happened to it since."""
+    """A submission as it was received, and what happened to it since. `attempts_left` is None without a limit."""
 
     entry: Entry
-    attempts_left: int
+    attempts_left: int | None
     warnings: tuple[str, ...]
     history: tuple[HistoryEntry, ...]
     receipt: bytes
@@ -156,15 +157,22 @@ def teams_of(rounds: Iterable[Results], season: Season) -> list[str]:
 
 def _submission_histories(season: Season, story: ContestHistory) -> Iterable[SubmissionHistory]:
     received = {act.id: act for _, act in story.events if isinstance(act, contest_events.SubmissionReceived)}
+    limited = bool(season.entries) and _limits_attempts(season)
     for entry in season.entries.values():
         entries = (_history_entry(entry, time, act) for time, act in _events_after(entry, story))
         yield SubmissionHistory(
             entry=entry,
-            attempts_left=received[entry.id].attempts_left,
+            attempts_left=received[entry.id].attempts_left if limited else None,
             warnings=tuple(received[entry.id].warnings),
             history=tuple(item for item in entries if item is not None),
             receipt=story.receipts.get(entry.id, b""),
         )
+
+
+def _limits_attempts(season: Season) -> bool:
+    """Returns whether a team may hand in so often only, in all (A4) or on a day (C9)."""
+    rules = format_of_season(season)
+    return rules.submissions_per_team() is not None or rules.submissions_per_day() is not None
 
 
 def _events_after(entry: Entry, story: ContestHistory) -> Iterable[tuple[str, contest_events.ContestEvent]]:

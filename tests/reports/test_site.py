@@ -35,7 +35,7 @@ def person(name: str, *, organizer: bool = False) -> contest_events.PersonRecord
     return contest_events.PersonRecord(id=f"{name}@example.org", name=name, organizer=organizer)
 
 
-def story(team: str = "team of square", text: str = "x") -> ContestHistory:
+def story(team: str = "team of square", text: str = "x", contest_format: str = "tournament") -> ContestHistory:
     """Returns acts about one team: its people, a submission with everything that can happen to it, a refusal."""
     whom = {"actor": "desk", "id": "square"}
     about = {"actor": "desk", "team": team, "task": "digits", "side": Side.ATTACK}
@@ -50,6 +50,7 @@ def story(team: str = "team of square", text: str = "x") -> ContestHistory:
     }
     promoted = {"actor": "desk", "task": "digits", "defences": [], "superseded": {}, "reason": ""}
     said = [
+        (contest_events.ContestOpened, {"contest": {"format": contest_format, "rules": {}}}),
         (
             contest_events.TeamAdded,
             {"actor": "desk", "team": team, "people": [person("Ada"), person("Otto", organizer=True)]},
@@ -241,6 +242,14 @@ def test_hostile_names_change_no_tag_and_no_file_name(text):
         assert [attrs.keys() for _, attrs in before.tags] == [attrs.keys() for _, attrs in after.tags]
         assert page.replace("\n", "").isprintable()
         page.encode("utf-8")
+
+
+@pytest.mark.parametrize(("contest_format", "said"), [("tournament", "2, 1 left"), ("unrestricted", "2")])
+def test_attempts_are_counted_down_where_there_are_so_many_only(contest_format, said):
+    """An unrestricted contest takes as many defences of a team as it hands in."""
+    site = build_site(rounds(), story(contest_format=contest_format))
+    page = Tree(reports.render_site(site, FILES)["teams/team-of-square.html"]).words
+    assert f"UTC Attempt {said} Licence" in page
 
 
 def test_a_team_page_tells_what_became_of_everything():
