@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from orchestrator.application.contests import public_pictures
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
@@ -23,6 +24,8 @@ _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _FOLDER = "downloads"
 _lock = threading.Lock()
+_Writer = Callable[[Path, Samples], object]
+"""Writes pictures into a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,16 @@ def downloads_of(site: ContestSite) -> list[Download]:
                     f"sample-{name}.zip",
                     f"Public pictures of the kind of {name}, with their labels: to try a submission with",
                     zipped,
-                    partial(_sample, contest, name),
+                    partial(_sample, contest, name, ".zip", task_zip.write_picture_archive),
+                )
+            )
+        if task.sample is not None and contest.format.programs:
+            found.append(
+                Download(
+                    f"sample-{name}.npz",
+                    "The same pictures as arrays, as train.py of the templates reads them",
+                    "application/octet-stream",
+                    partial(_sample, contest, name, ".npz", public_pictures.write_arrays),
                 )
             )
     if sides := contest.format.programs:
@@ -68,26 +80,27 @@ def downloads_of(site: ContestSite) -> list[Download]:
 
 
 def _own_pictures(contest: Contest, task: str) -> bytes:
-    return _pictures(f"pictures-{task}", contest.load_samples(task), partial(contest.load_original_files, task))
+    def write(path: Path, samples: Samples) -> None:
+        task_zip.write_picture_archive(path, samples, contest.load_original_files(task))
+
+    return _packed(f"pictures-{task}", contest.load_samples(task), ".zip", write)
 
 
-def _sample(contest: Contest, task: str) -> bytes:
+def _sample(contest: Contest, task: str, suffix: str, write: _Writer) -> bytes:
     samples = contest.load_public_samples(task)
     if samples is None:
         raise AssertionError(f"{task} has no public pictures, and its download was listed")
-    return _pictures(f"sample-{task}", samples)
+    return _packed(f"sample-{task}", samples, suffix, write)
 
 
-def _pictures(
-    name: str, samples: Samples, load_originals: Callable[[], tuple[bytes, ...] | None] = lambda: None
-) -> bytes:
-    """Returns the zip of pictures, packed the first time that it is asked for. Raises UsageError, StoreFault."""
+def _packed(name: str, samples: Samples, suffix: str, write: _Writer) -> bytes:
+    """Returns the file of pictures, written the first time that it is asked for. Raises UsageError, StoreFault."""
     folder = web_settings().folder / _FOLDER
     folder.mkdir(exist_ok=True)
-    path = folder / f"{name}-{samples.digest.removeprefix('sha256:')[:16]}.zip"
+    path = folder / f"{name}-{samples.digest.removeprefix('sha256:')[:16]}{suffix}"
     with _lock:
         if not path.exists():
-            task_zip.write_picture_archive(path, samples, load_originals())
+            write(path, samples)
     return path.read_bytes()
 
 

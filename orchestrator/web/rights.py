@@ -61,6 +61,11 @@ class Actor:
         """Whether this person organizes the contest."""
         return Role.ORGANIZER in self.roles
 
+    @property
+    def is_rater(self) -> bool:
+        """Whether this person judges pictures of the contest."""
+        return Role.RATER in self.roles
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:

@@ -210,6 +210,15 @@ def test_an_invitation_says_what_it_binds_to(cup, ada, bo) -> None:
     assert "counts as one of the organizing institution" in text_of(client_of(dora).get(link))
 
 
+def test_a_rater_is_told_what_a_team_costs_them(cup, ada) -> None:
+    """Before they found one or accept an invitation: who is in a team judges nobody's pictures (C7)."""
+    give_role(cup.folder.path, rae := make_account("Rae"), contest_events.Role.RATER)
+    link = re.search(r"/invitations/[\w-]+/", text_of(ada.post("/my/rooks/invitation/")))[0]
+    for page in ("/my/", link):
+        assert "once you are in a team you rate no more" in text_of(client_of(rae).get(page))
+        assert "you rate no more" not in text_of(ada.get(page))
+
+
 def test_an_invitation_is_shown_once(cup, ada, stranger) -> None:
     """The link lets one person in; the page and the database do not have it afterwards."""
     from orchestrator.web.models import Invitation

@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from orchestrator.application.contests import seasons
@@ -329,6 +330,7 @@ def test_downloads_are_public_pictures_only(fresh):
             names = archive.namelist()
         assert "label.txt" in names or each == "templates.zip"
         assert client_of().get(f"/downloads/{each}").content == answer.content
+    assert ("sample-digits.npz" in offered) == ("sample-digits.zip" in wanted)
     for hidden in {"pictures-digits.zip", "sample-digits.zip"} - wanted:
         assert client_of().get(f"/downloads/{hidden}").status_code == 404
     key = json.loads(client_of().get("/downloads/key.json").content)
@@ -337,7 +339,7 @@ def test_downloads_are_public_pictures_only(fresh):
 
 
 def test_a_warm_ups_sample_has_no_hidden_picture(fresh):
-    """The zip holds the sample's pictures, and none of the task's own."""
+    """The zip and the arrays hold the sample's pictures, and none of the task's own."""
     name, folder = fresh
     if name != "warmup":
         return
@@ -346,6 +348,9 @@ def test_a_warm_ups_sample_has_no_hidden_picture(fresh):
     path = folder / "sample.zip"
     path.write_bytes(client_of().get("/downloads/sample-digits.zip").content)
     contest = seasons.Contest(folder / "contest.yaml")
+    with np.load(io.BytesIO(client_of().get("/downloads/sample-digits.npz").content)) as arrays:
+        assert np.array_equal(arrays["images"], contest.load_public_samples("digits").pixels)
+        assert np.array_equal(arrays["labels"], contest.load_public_samples("digits").labels)
     shown = {picture.tobytes() for picture in read_task_zip(path).pixels}
     assert shown == {picture.tobytes() for picture in contest.load_public_samples("digits").pixels}
     assert not shown & {picture.tobytes() for picture in contest.load_samples("digits").pixels}

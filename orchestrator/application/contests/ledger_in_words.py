@@ -58,7 +58,8 @@ def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
     """
     if isinstance(event, acts.FormatEvent):
         said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part not in _SHOWN_APART)
-        return f"noted {event.kind}" + (f" ({said})" if said else "")
+        name = event.kind.rpartition(".")[2].replace("_", " ")
+        return f"noted: {name}" + (f" ({said})" if said else "")
     return _WORDS[type(event)](event, season, name_of)
 
 

@@ -12,7 +12,7 @@ from orchestrator.intake.contest_file import Contest
 
 
 def write_public_pictures(contest: Contest, task: str | None, path: Path) -> Samples:
-    """Writes an archive of `images`, u8 [n, c, h, w], and `labels`, i64 [n], and returns what is in it.
+    """Writes the public pictures of a task as `write_arrays` does, and returns them.
 
     Raises:
         UsageError: there is no such task, or it has no public pictures.
@@ -24,7 +24,12 @@ def write_public_pictures(contest: Contest, task: str | None, path: Path) -> Sam
     if samples is None:
         remedy = "ask the organizers for pictures to train on; they may name some as the task's `sample`"
         raise UsageError(f"{contest.path}: the task {name} has no public pictures; {remedy}")
+    write_arrays(path, samples)
+    return samples
+
+
+def write_arrays(path: Path, samples: Samples) -> None:
+    """Writes pictures as an archive of `images`, u8 [n, c, h, w], and `labels`, i64 [n]. Raises StoreFault."""
     archive = io.BytesIO()
     np.savez_compressed(archive, images=samples.pixels, labels=samples.labels)
     write_whole(path, archive.getvalue())
-    return samples
