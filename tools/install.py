@@ -10,6 +10,7 @@ An extra index that cannot be reached is left out. uv would fail, and pip would 
 """
 
 import ast
+import http.client
 import os
 import ssl
 import subprocess
@@ -60,14 +61,24 @@ def leave_out_silent_indexes(settings: dict[str, str]) -> None:
     if "proxy" in settings or _EXTRA not in settings:  # a proxy that pip alone knows may reach them
         return
     indexes = settings[_EXTRA].split()
-    silent = [index for index in indexes if not answers(index)]
-    for index in silent:
-        print(f"install.py: {index} cannot be reached; packages come from the other indexes", file=sys.stderr)
+    silent = {index for index in indexes if not answers(without_login(index))}
+    for index in sorted(silent):
+        print(
+            f"install.py: {without_login(index)} cannot be reached; packages come from the other indexes",
+            file=sys.stderr,
+        )
     settings[_EXTRA] = " ".join(index for index in indexes if index not in silent)
 
 
+def without_login(index: str) -> str:
+    """Returns an address without the user and the password that may stand in it."""
+    scheme, separator, rest = index.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def answers(index: str) -> bool:
-    """Returns whether somebody answers at this address, be it with a refusal."""
+    """Returns whether somebody answers at an address, be it with a refusal, or whether uv and pip have to see."""
     try:
         urllib.request.urlopen(urllib.request.Request(index, method="HEAD"), timeout=_INDEX_SECONDS).close()  # noqa: S310
     except urllib.error.HTTPError:
@@ -76,6 +87,8 @@ def answers(index: str) -> bool:
         return isinstance(error.reason, ssl.SSLError)  # pip may know its certificate
     except OSError:
         return False
+    except (ValueError, http.client.HTTPException):  # no address that is understood here
+        return True
     return True
 
 

@@ -121,6 +121,17 @@ def test_an_extra_index_that_does_not_answer_is_left_out(root, environment, whee
     assert installer(environment) == "uv"
 
 
+def test_a_login_in_an_index_is_not_shown(tool, silent_index, index, capsys) -> None:
+    """It is no part of the host that is asked either; what cannot be judged here is left to uv and pip."""
+    settings = {"extra-index-url": " ".join(each.replace("//", "//ada:secret@") for each in (silent_index, index))}
+    tool.leave_out_silent_indexes(settings)
+    assert settings == {"extra-index-url": index.replace("//", "//ada:secret@")}
+    assert capsys.readouterr().err.startswith(f"install.py: {silent_index} cannot be reached")
+    odd = {"extra-index-url": "/wheels/simple http://[x"}
+    tool.leave_out_silent_indexes(odd)
+    assert odd == {"extra-index-url": "/wheels/simple http://[x"}
+
+
 def test_what_neither_can_install_is_a_failure(root, environment, wheels) -> None:
     """The exit code is pip's."""
     (wheels / "sparring_nothing-1.0-py3-none-any.whl").unlink()
