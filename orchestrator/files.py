@@ -11,8 +11,8 @@ from pathlib import Path
 from orchestrator.errors import StoreFault
 
 UNFINISHED_PREFIX = ".new-"
-"""How the name of a file begins before it is whole. Who is killed leaves it. Nobody takes it for the file, and in the
-folder of a round, which one process has to itself, the next one removes it."""
+"""How the name of a file begins before it is whole. A writer that is killed leaves such a file. No reader takes it for
+the whole one, and a round's folder, which one process writes at a time, is rid of it by the next process."""
 
 
 _LINK_UNSUPPORTED = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})

@@ -330,6 +330,11 @@ class FormatEvent(_ContestEvent):
         """Returns the round of which this event records what came out, "" for none: see `LedgerFold.round_events`."""
         return ""
 
+    @property
+    def kind_in_words(self) -> str:
+        """Its kind as people read it, without the format's name: `picture received`."""
+        return self.kind.rpartition(".")[2].replace("_", " ")
+
     def summary(self) -> dict[str, str]:
         """Returns what it says, for people, a word or two for each part."""
         fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)

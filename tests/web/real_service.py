@@ -46,6 +46,25 @@ print(waiting.name, tokens.answer(waiting, Account.objects.get(), now, approved=
 """
 
 
+def free_ports(count):
+    """Returns ports of this machine at which nobody listens."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in held]
+
+
+def await_listener(port, process, log):
+    """Returns once somebody listens; `log` is what the process says that is to."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            assert process.poll() is None, log.read_text("utf-8")
+            assert time.monotonic() < until, "it does not listen"
+            time.sleep(0.1)
+
+
 def environment(folder, **more):
     """Returns the environment of programs of ours."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config"), **more}
@@ -73,9 +92,7 @@ class RealService:
             admin.add_team("Corner Shop", [PersonRecord(id=person, name="Ada L.")])
 
     def _take_port(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.address = self._public_address or f"http://127.0.0.1:{self.port}"
 
     def another(self):
@@ -111,14 +128,7 @@ class RealService:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "orchestrator", *words], env=self.environment, stdout=log, stderr=log
             )
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return socket.create_connection(("127.0.0.1", self.port)).close()
-            except OSError:
-                assert self.process.poll() is None, self.log.read_text("utf-8")
-                assert time.monotonic() < until, "it does not listen"
-                time.sleep(0.1)
+        await_listener(self.port, self.process, self.log)
 
     def kill(self):
         """Ends it as a power cut does."""

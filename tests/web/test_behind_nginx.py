@@ -5,7 +5,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from orchestrator.remote import upload
 
 from .browsing import CODE
-from .real_service import PATIENCE, ROOT, RealService
+from .real_service import PATIENCE, ROOT, RealService, await_listener, free_ports
 
 pytestmark = pytest.mark.slow
 HOST = "cup.example.org"
@@ -47,7 +46,7 @@ http {{
 """What a distribution's own nginx.conf says around the servers, with everything in one folder."""
 
 
-def documented_servers(*, ports: tuple[int, int], service: int, folder: Path) -> str:
+def documented_servers(*, ports: list[int], service: int, folder: Path) -> str:
     """Returns the servers of docs/web.md with our certificate, on ports of this machine that are free."""
     text = (ROOT / "docs/web.md").read_text("utf-8")
     (servers,) = re.findall(r"^```nginx\n(.+?)^```", text, re.MULTILINE | re.DOTALL)
@@ -79,32 +78,14 @@ def make_certificate(folder: Path) -> None:
     (folder / "key").write_bytes(key.private_bytes(*form))
 
 
-def free_ports() -> tuple[int, int]:
-    """Returns two ports at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return one.getsockname()[1], other.getsockname()[1]
-
-
-def await_listener(port: int, process: subprocess.Popen, errors: Path) -> None:
-    """Returns once somebody listens."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            assert process.poll() is None, errors.read_text("utf-8")
-            assert time.monotonic() < until, "nginx does not listen"
-            time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, require) -> Iterator[tuple[RealService, tuple[int, int], Path]]:
+def site(tmp_path_factory, require) -> Iterator[tuple[RealService, list[int], Path]]:
     """The service, nginx in front of it at two ports for https and http, and the folder with its certificate."""
     program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if program is None:
         require("nginx", "there is no nginx: apt-get install nginx")
     folder = tmp_path_factory.mktemp("nginx")
-    ports = free_ports()
+    ports = free_ports(2)
     make_certificate(folder)
     with ExitStack() as ending:
         service = RealService(folder, f"https://{HOST}")

@@ -8,7 +8,6 @@ import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
-from socket import create_server
 from urllib.parse import urlencode
 
 import psycopg
@@ -16,6 +15,8 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.ledger.contest_folder import ContestFolder
+
+from .real_service import free_ports
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 HOST = "cup.test"
@@ -48,13 +49,6 @@ def cup(tmp_path, database_url):
     """A contest whose ledger is in that database."""
     seasons.create_contest(tmp_path / "cup", "tournament", database=database_url)
     return tmp_path / "cup"
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns ports at which nobody listens."""
-    with ExitStack() as stack:
-        held = [stack.enter_context(create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in held]
 
 
 @contextmanager

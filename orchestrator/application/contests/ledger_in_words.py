@@ -58,8 +58,7 @@ def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
     """
     if isinstance(event, acts.FormatEvent):
         said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part not in _SHOWN_APART)
-        name = event.kind.rpartition(".")[2].replace("_", " ")
-        return f"noted: {name}" + (f" ({said})" if said else "")
+        return f"noted: {event.kind_in_words}" + (f" ({said})" if said else "")
     return _WORDS[type(event)](event, season, name_of)
 
 

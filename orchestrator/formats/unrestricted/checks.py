@@ -66,7 +66,7 @@ Objections = Iterator[str]
 
 def problems(state: State, event: Any, at: datetime) -> list[Problem]:
     """Returns every reason why an event of this format may not happen at that time."""
-    place = event.kind.partition(".")[2].replace("_", " ")
+    place = event.kind_in_words
     if at < state.at:
         return [Problem(place, f"is of {at.isoformat()}, and the ledger is at {state.at.isoformat()} already")]
     if state.is_over and not isinstance(event, events.PrizePaid):
