@@ -11,11 +11,13 @@ _REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
 class ReasonField(forms.CharField):
     """Why something is done; the record keeps it."""
 
-    def __init__(self, *, required: bool = True, help_text: str = "It is kept on the record.") -> None:
+    def __init__(
+        self, *, required: bool = True, label: str = "Reason", help_text: str = "It is kept on the record."
+    ) -> None:
         super().__init__(
             max_length=_REASON_LIMIT,
             required=required,
-            label="Reason",
+            label=label,
             help_text=help_text,
             widget=forms.Textarea({"rows": 3}),
         )

@@ -13,12 +13,15 @@ from orchestrator import reports
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.rights import Visit, actor_of, team_slugs
+from orchestrator.web.typed_text import typed_words
 
 
 def environment(**_options: Any) -> Environment:
     """Returns what Django renders pages with: the reports' filters, escaping and blocks."""
     made = reports.environment(PackageLoader("orchestrator.web"))
-    made.globals.update(url=_url, static=static_files.address, sign_in_providers=_sign_in_providers)
+    made.globals.update(
+        url=_url, static=static_files.address, sign_in_providers=_sign_in_providers, typed_words=typed_words
+    )
     return made
 
 

@@ -12,28 +12,42 @@ from django.shortcuts import redirect
 
 from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
-from orchestrator.application.contests.board_cases import Case
+from orchestrator.application.contests.board_cases import Case, Choice
 from orchestrator.application.contests.board_conflicts import DECLARED, SOURCE_WORDS, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.recusal import ConflictSource
-from orchestrator.formats.unrestricted.state import State
 from orchestrator.web import week_mails
 from orchestrator.web.organizer_forms import ReasonField
+from orchestrator.web.pages import errors
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
+from orchestrator.web.row_forms import RowForm, lost_form, row_forms
+from orchestrator.web.team_forms import REASON_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
 
 
-class DecisionForm(forms.Form):
-    """What the board decided, with its reason for everybody."""
+class DecisionForm(RowForm):
+    """What the board decided about a question, with its reason for everybody."""
 
+    row_fields = ("question",)
     question = forms.CharField(widget=forms.HiddenInput, max_length=500)
-    reason = ReasonField(help_text="Everybody reads it. For a staking, it answers the criteria of the contest.")
+    reason = ReasonField(
+        label="Reason{}", help_text="Everybody reads it. For a staking, it answers the criteria of the contest."
+    )
+
+
+class WaiverForm(RowForm):
+    """Finds that a conflict of another member, which was computed, is a coincidence."""
+
+    row_fields = ("member", "team")
+    member = forms.CharField(widget=forms.HiddenInput)
+    team = forms.CharField(widget=forms.HiddenInput)
+    reason = forms.CharField(max_length=REASON_LIMIT, label="<bdi>{}</bdi>: why it is none")
 
 
 class OwnConflictForm(forms.Form):
@@ -67,13 +81,13 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     for member in names:
         found = found or contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
     if found is None:
-        raise Http404
+        return _no_case(visit)
     member = contest.read(lambda state: next(each for each in names if each in state.board.members_of(case)))
-    form = DecisionForm(visit.request.POST if visit.request.POST.get("act") == "decide" else None)
+    sent = DecisionForm(visit.request.POST) if visit.request.POST.get("act") == "decide" else None
     problem = ""
-    if visit.request.method == "POST":
-        problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
-        if not problem and not (form.is_bound and not form.is_valid()):
+    if visit.request.method == "POST" and (sent is None or sent.is_valid()):
+        problem = attempt(lambda at: _act(visit, contest, found, member, sent, at), visit)
+        if not problem:
             if found.picture and visit.request.POST.get("act") == "decide":
                 if case.startswith("appeal:"):
                     week_mails.tell_of_decisions(visit.site)
@@ -84,15 +98,31 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
             return redirect("board") if still is None else redirect("board-case", case=case)
     viewer = unrestricted_views.Viewer(member=member)
     picture = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, found.picture, now))
+    rows = (({"question": each.question}, _about(each)) for each in found.choices)
+    decisions = row_forms(DecisionForm, rows, sent)
     return render(
         visit,
         "weeks/case.html.j2",
         case=found,
         picture=picture,
-        form=form,
+        decisions=list(zip(found.choices, decisions, strict=True)),
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        lost=lost_form(sent, decisions),
+        status=REFUSED if problem else 400 if sent is not None else 200,
     )
+
+
+def _about(choice: Choice) -> str:
+    """Returns what the reason of a choice is called after; what the votes say of readability is one choice alone."""
+    return "" if choice.question.startswith("readable:") else f": {choice.words}"
+
+
+def _no_case(visit: Visit) -> HttpResponseBase:
+    """Answers whoever may not act on a case, or not any more: they keep what they wrote, and learn nothing else."""
+    if visit.request.method != "POST":
+        raise Http404
+    text = "It may be decided by now. The page of the review board lists what waits for you. Nothing was noted."
+    return errors.not_there(visit.request, "This case does not wait for you", text)
 
 
 def case_picture(visit: Visit, case: str) -> HttpResponseBase:
@@ -111,29 +141,31 @@ def conflicts(visit: Visit) -> HttpResponseBase:
     contest, request = contest_of(visit), visit.request
     member, now = _member(visit, contest), visit.site.clock()
     teams = contest.read(lambda state: sorted(state.season.teams))
+    is_waiver = request.POST.get("act") == "waive"
     form = OwnConflictForm(teams, request.POST if request.POST.get("act") == "declare" else None)
-    problem = ""
-    if request.method == "POST" and (not form.is_bound or form.is_valid()):
-        problem = attempt(lambda at: _note_conflict(visit, contest, member, form, at), visit)
+    waiver = WaiverForm(request.POST) if is_waiver else None
+    sent, problem = waiver or form, ""
+    if request.method == "POST" and sent.is_valid():
+        problem = attempt(lambda at: _note_conflict(contest, member, sent, at), visit)
         if not problem:
             messages.success(request, "It is on the record.")
             return redirect("board-conflicts")
 
-    def shown(state: State) -> dict[str, object]:
-        own = board_conflicts.own_conflicts(state, member, now.date())
-        return {
-            "own": [(each.team, SOURCE_WORDS[each.source]) for each in own],
-            "waivable": board_conflicts.waivable_conflicts(state, member, now),
-        }
-
+    own = contest.read(lambda state: board_conflicts.own_conflicts(state, member, now.date()))
+    others = contest.read(lambda state: board_conflicts.waivable_conflicts(state, member, now))
+    waivers = row_forms(
+        WaiverForm, (({"member": who, "team": team}, f"{who} and {team}") for who, team in others), waiver
+    )
     return render(
         visit,
         "weeks/conflicts.html.j2",
         member=member,
         form=form,
+        own=[(each.team, SOURCE_WORDS[each.source]) for each in own],
+        waivers=waivers,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
-        **contest.read(shown),
+        lost=lost_form(waiver, waivers),
+        status=REFUSED if problem else 400 if request.method == "POST" else 200,
     )
 
 
@@ -143,9 +175,9 @@ def _member(visit: Visit, contest: UnrestrictedContest) -> str:
 
 
 def _act(
-    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm, at: datetime
+    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm | None, at: datetime
 ) -> None:
-    """Does what a form of a case asks for. Raises UsageError and Rejected; nothing where the form has to be mended."""
+    """Does what a form of a case asks for, which is in order. Raises UsageError and Rejected."""
     sent = visit.request.POST
     match sent.get("act", ""):
         case "vote":
@@ -165,15 +197,13 @@ def _act(
                 picture=found.picture,
             )
             contest.propose(event, at)
-        case "decide" if form.is_valid():
+        case "decide" if form is not None:
             said = form.cleaned_data
             _require_question(found, said["question"])
             batch = f"batch-{contest.read(lambda state: state.position)}"
             command = board_cases.decision(said["question"], said["reason"], member, batch)
             if command is not None:
                 contest.act(command, at)
-        case "decide":
-            return
         case _:
             raise UsageError("nothing was chosen; choose one of the acts of this page")
 
@@ -183,16 +213,13 @@ def _require_question(found: Case, question: str) -> None:
         raise UsageError("this is no question of this case; load the page again")
 
 
-def _note_conflict(
-    visit: Visit, contest: UnrestrictedContest, member: str, form: OwnConflictForm, at: datetime
-) -> None:
+def _note_conflict(contest: UnrestrictedContest, member: str, form: OwnConflictForm | WaiverForm, at: datetime) -> None:
+    """Declares or waives a conflict, by a form that is in order. Raises UsageError and Rejected."""
     if not member:
         raise UsageError("you have no seat on the board yet; ask the organizers")
-    sent = visit.request.POST
-    if form.is_bound:
-        said = form.cleaned_data
+    said = form.cleaned_data
+    if isinstance(form, OwnConflictForm):
         declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
         board_conflicts.declare(contest, member, declared, at)
         return
-    other, team, reason = (sent.get(name, "") for name in ("member", "team", "reason"))
-    board_conflicts.waive(contest, member, other, team, reason, at)
+    board_conflicts.waive(contest, member, said["member"], said["team"], said["reason"], at)

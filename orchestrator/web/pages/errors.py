@@ -1,6 +1,7 @@
 """Pages for what goes wrong: plain words, what to do next, and nothing about the inside."""
 
 import sys
+from collections.abc import Sequence
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
@@ -11,6 +12,7 @@ from django.template import engines
 
 from orchestrator.web import security_log
 from orchestrator.web.settings import FORM_BYTES
+from orchestrator.web.typed_text import TypedText, typed_in_request
 
 RETRY_SECONDS = 10
 """When to come back where the fault is ours and passes."""
@@ -26,13 +28,14 @@ _log = structlog.get_logger()
 
 
 def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    return render(request, "error.html.j2", {"title": title, "text": text}, status=status, using="jinja2")
+    values = {"title": title, "text": text, "lost": typed_in_request(request)}
+    return render(request, "error.html.j2", values, status=status, using="jinja2")
 
 
-def _bare_page(status: int, title: str, text: str) -> HttpResponse:
+def _bare_page(status: int, title: str, text: str, lost: Sequence[TypedText] = ()) -> HttpResponse:
     """Returns a page for which nothing is read: what should be read may be what is broken."""
     page = engines["jinja2"].get_template("bare_error.html.j2")
-    return HttpResponse(page.render({"title": title, "text": text}), status=status)
+    return HttpResponse(page.render({"title": title, "text": text, "lost": lost}), status=status)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -65,6 +68,11 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     """404, which also stands for what exists and is somebody else's."""
     del exception
     return _page(request, 404, "There is no such page", "Perhaps the address has a mistake, or the page is not yours.")
+
+
+def not_there(request: HttpRequest, title: str, text: str) -> HttpResponse:
+    """404, where more can be said of what is not there."""
+    return _page(request, 404, title, text)
 
 
 def body_too_large(most: int, *, is_file: bool) -> HttpResponse:
@@ -120,7 +128,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def unavailable(request: HttpRequest) -> HttpResponse:
     """503, for faults that pass."""
     text = "A part of this service does not answer now. Look whether what you sent is there; else send it again."
-    del request
-    response = _bare_page(503, "Come back in a moment", text)
+    response = _bare_page(503, "Come back in a moment", text, typed_in_request(request))
     response["Retry-After"] = str(RETRY_SECONDS)
     return response

@@ -119,14 +119,17 @@ def promote(visit: Visit) -> HttpResponseBase:
             warnings = seasons.promotion_warnings(admin, would)
     except (Rejected, UsageError) as error:
         obstacle = str(error)
+    lost = form if problem and obstacle else None
     if not posted or problem:
-        form = PromoteForm(initial={"shown": _promotion_digest(would)})
+        typed = form.cleaned_data["reason"] if problem else ""
+        form = PromoteForm(initial={"shown": _promotion_digest(would), "reason": typed})
     return render(
         visit,
         "organize/promote.html.j2",
         first=first,
         form=form,
         problem=problem,
+        lost=lost,
         obstacle=obstacle,
         would=would,
         warnings=warnings,
@@ -170,13 +173,16 @@ def rules(visit: Visit) -> HttpResponseBase:
             rescored = rescoring.rescore(admin) if changed else []
     except (Rejected, UsageError) as error:  # the file cannot be read, or has rules that cannot be looked at
         obstacle = str(error)
+    lost = form if problem and (obstacle or not changed) else None
     if not posted or problem:
-        form = RulesForm(initial={"shown": _digest(changed)})
+        typed = form.cleaned_data["reason"] if problem else ""
+        form = RulesForm(initial={"shown": _digest(changed), "reason": typed})
     return render(
         visit,
         "organize/rules.html.j2",
         form=form,
         problem=problem,
+        lost=lost,
         obstacle=obstacle,
         changed={name: tuple(map(canonical_json, pair)) for name, pair in changed.items()},
         rescored=[(one, rescoring.changed_rows(one)) for one in rescored],

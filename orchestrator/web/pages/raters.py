@@ -21,6 +21,7 @@ from orchestrator.web import rating
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
+from orchestrator.web.row_forms import RowForm, lost_form, row_forms
 from orchestrator.web.templating import render
 
 PICTURE_SECONDS = 600
@@ -127,9 +128,11 @@ def _see_other(page: str) -> HttpResponse:
     return response
 
 
-class MoreForm(forms.Form):
-    """Of which pictures teams appeal."""
+class MoreForm(RowForm):
+    """Of which pictures of a task teams appeal."""
 
+    row_fields = ("task",)
+    task = forms.CharField(widget=forms.HiddenInput)
     appeals = forms.CharField(
         required=False,
         label="Appeals",
@@ -177,11 +180,11 @@ class TaskRow:
 
 def grading(visit: Visit) -> HttpResponseBase:
     """Who may grade, how far everybody is, and the acts: plan, ask for more, count."""
-    form = MoreForm(visit.request.POST if visit.request.POST.get("act") == "more" else None)
+    sent = MoreForm(visit.request.POST) if visit.request.POST.get("act") == "more" else None
     problem = ""
     if visit.request.method == "POST":
         try:
-            said = _act(visit, form)
+            said = _act(visit, sent)
         except SparringError as error:
             problem = str(error)
         else:
@@ -190,20 +193,24 @@ def grading(visit: Visit) -> HttpResponseBase:
                 return _see_other("grading")
     holders = raters.role_holders(visit.season, visit.site.folder.key())
     grades = visit.site.contest().format.human_grading() is not None
+    tasks = _task_rows(visit, {each.rater: each.name for each in holders}) if grades else []
+    planned = [each.task for each in tasks if each.progress is not None]
+    more = row_forms(MoreForm, (({"task": task}, task) for task in planned), sent)
     return render(
         visit,
         "organize/grading.html.j2",
         status=_REFUSED if problem else 200,
         problem=problem,
-        form=form,
+        lost=lost_form(sent, more),
+        more=dict(zip(planned, more, strict=True)),
         grades=grades,
         holders=holders,
         eligible=sum(not each.problems for each in holders),
-        tasks=_task_rows(visit, {each.rater: each.name for each in holders}) if grades else (),
+        tasks=tasks,
     )
 
 
-def _act(visit: Visit, form: MoreForm) -> str:
+def _act(visit: Visit, form: MoreForm | None) -> str:
     """Does what an organizer asked for; returns what was done, "" where the form has to be mended first."""
     task, act = visit.request.POST.get("task", ""), visit.request.POST.get("act", "")
     if task not in [section.name for section in visit.site.contest().file.all_tasks]:
@@ -213,7 +220,7 @@ def _act(visit: Visit, form: MoreForm) -> str:
         match act:
             case "plan":
                 return _planned(human_grading.plan_grading(admin, chosen, task))
-            case "more" if form.is_valid():
+            case "more" if form is not None and form.is_valid():
                 return _planned(human_grading.plan_more(admin, form.cleaned_data["appeals"], chosen, task))
             case "count":
                 human_grading.count_answers(admin)

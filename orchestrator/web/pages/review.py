@@ -17,6 +17,7 @@ from orchestrator.web.organizer_forms import DecisionForm
 from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
+from orchestrator.web.typed_text import typed_in_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,14 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
         raise Http404
     if reason := recusal.appeal_reason(visit.season, one, visit.actor.person):
         text = f"You take no part in this appeal: {reason}."
-        return render(visit, "error.html.j2", title="This appeal is not for you", text=text, status=403)
+        return render(
+            visit,
+            "error.html.j2",
+            title="This appeal is not for you",
+            text=text,
+            lost=typed_in_request(visit.request),
+            status=403,
+        )
     form, problem = DecisionForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
 

@@ -69,6 +69,7 @@ def submit(visit: Visit) -> HttpResponseBase:
         "teams/submit.html.j2",
         file_form=file_form,
         image_form=None if pictures else image_form,
+        used=used,
         pictures=[str(each) for each in contest.format.picture_formats()],
         problem=problem,
         tries=list(submission_allowance.tries_left(visit.season, contest, visit.team, today)),

@@ -1,8 +1,11 @@
 """What organizers do in an unrestricted contest: seat the board, admit teams by preprints, and note payments."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
+from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
@@ -17,30 +20,111 @@ from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.state import DefenceStatus, State
 from orchestrator.web.rights import Visit
+from orchestrator.web.row_forms import RowForm, lost_form, row_forms
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import REFUSED, attempt, contest_of
+
+_REFERENCE_LIMIT, _LINE_LIMIT, _NAME_LIMIT = 200, 500, 64
+
+
+class SeatForm(RowForm):
+    """A seat on the review board, for somebody who has its role."""
+
+    row_fields = ("person",)
+    person = forms.CharField(widget=forms.HiddenInput)
+    member = forms.CharField(
+        max_length=_NAME_LIMIT,
+        label="Name of <bdi>{}</bdi> on the record",
+        help_text="It is published with votes, and should say nothing of who it is, such as b1.",
+    )
+    case = forms.CharField(
+        max_length=_LINE_LIMIT,
+        required=False,
+        label="Only for the case",
+        help_text="For somebody from outside, where too few members may vote: the id of the case. Empty for a member "
+        "of the whole board.",
+    )
+
+
+class AdmissionForm(RowForm):
+    """The preprint of a team, which may then attack (U4)."""
+
+    row_fields = ("team",)
+    team = forms.CharField(widget=forms.HiddenInput)
+    preprint = forms.CharField(
+        max_length=_LINE_LIMIT,
+        label="Address of the preprint of <bdi>{}</bdi>",
+        widget=forms.URLInput,
+        error_messages={"required": "Give the address of the preprint; without one the board admits a team."},
+    )
+
+
+class _PaymentForm(RowForm):
+    reference = forms.CharField(
+        max_length=_REFERENCE_LIMIT,
+        label="Reference of the payment for <bdi>{}</bdi>",
+        error_messages={"required": "Give the reference of the payment."},
+    )
+
+
+class StakeForm(_PaymentForm):
+    """A stake that a team paid on its own defence (U9)."""
+
+    row_fields = ("defence",)
+    defence = forms.CharField(widget=forms.HiddenInput)
+
+
+class PrizeForm(_PaymentForm):
+    """An award or a refund that was paid."""
+
+    row_fields = ("award",)
+    award = forms.CharField(widget=forms.HiddenInput)
+
+
+_FORMS: Mapping[str, type[RowForm]] = {
+    "seat": SeatForm,
+    "admit": AdmissionForm,
+    "stake": StakeForm,
+    "paid": PrizeForm,
+}
+"""By the act that a page sends."""
 
 
 def desk(visit: Visit) -> HttpResponseBase:
     """What waits for organizers, with a form for each act."""
     contest, problem, now = contest_of(visit), "", visit.site.clock()
+    sent = None
     if visit.request.method == "POST":
-        problem = attempt(lambda at: _act(visit, contest, at), visit)
-        if not problem:
-            messages.success(visit.request, "It is on the record.")
-            return redirect("organize-weeks")
+        kind = _FORMS.get(visit.request.POST.get("act", ""))
+        sent = kind(visit.request.POST) if kind else None
+        if sent is None or sent.is_valid():
+            problem = attempt(lambda at: _act(visit, contest, sent, at), visit)
+            if not problem:
+                messages.success(visit.request, "It is on the record.")
+                return redirect("organize-weeks")
+    found = contest.read(waiting)
+    shown = {
+        "seats": row_forms(SeatForm, (({"person": each.id}, each.name) for each in found["unseated"]), sent),
+        "admissions": row_forms(AdmissionForm, (({"team": each}, each) for each in found["not_admitted"]), sent),
+        "stakes": row_forms(StakeForm, (({"defence": each}, each) for each in found["not_staked"]), sent),
+        "payments": row_forms(
+            PrizeForm, (({"award": each}, f"{amount} to {team}") for each, team, amount in found["unpaid"]), sent
+        ),
+    }
     return render(
         visit,
         "weeks/desk.html.j2",
         problem=problem,
-        status=REFUSED if problem else 200,
+        lost=lost_form(sent, *shown.values()),
+        status=REFUSED if problem else 400 if sent is not None else 200,
+        seated=found["seated"],
         short_cases=contest.read(lambda state: board_cases.short_cases(state, now)),
         unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now)),
-        **contest.read(waiting),
+        **shown,
     )
 
 
-def waiting(state: State) -> dict[str, object]:
+def waiting(state: State) -> dict[str, Any]:
     """Returns what waits for organizers, by the names that the page has for it."""
     of_cases = (who for seats in state.board.outside.values() for who in seats.values())
     seated = {*state.board.members.values(), *of_cases}
@@ -56,35 +140,21 @@ def waiting(state: State) -> dict[str, object]:
     }
 
 
-def _act(visit: Visit, contest: UnrestrictedContest, at: datetime) -> None:
-    sent, actor = visit.request.POST, visit.actor.person
-    match sent.get("act", ""):
-        case "seat":
-            seat = {name: sent.get(name, "").strip() for name in ("person", "member", "case")}
-            if seat["case"] and contest.read(lambda state: not board_cases.exists(state, seat["case"])):
+def _act(visit: Visit, contest: UnrestrictedContest, sent: RowForm | None, at: datetime) -> None:
+    """Does what a form asks for, which is in order. Raises UsageError and Rejected."""
+    if sent is None:
+        raise UsageError("nothing was chosen; choose one of the acts of this page")
+    said, actor = sent.cleaned_data, visit.actor.person
+    match sent:
+        case SeatForm():
+            if said["case"] and contest.read(lambda state: not board_cases.exists(state, said["case"])):
                 raise UsageError("there is no such case; its id is listed on this page")
-            event = validated(events.BoardMemberSeated, actor=actor, **seat)
-            contest.propose(event, at)
-        case "admit":
-            if not sent.get("preprint", "").strip():
-                raise UsageError("give the address of the preprint; without one the board admits a team")
-            team, preprint = sent.get("team", ""), sent["preprint"].strip()[:500]
-            contest.act(partial(commands.admit_attacker, actor=actor, team=team, preprint=preprint), at)
-        case "stake":
-            reference = _reference(sent.get("reference", ""))
-            defence = sent.get("defence", "")
-            if contest.read(lambda state: defence not in state.defences):
+            contest.propose(validated(events.BoardMemberSeated, actor=actor, **said), at)
+        case AdmissionForm():
+            contest.act(partial(commands.admit_attacker, actor=actor, **said), at)
+        case StakeForm():
+            if contest.read(lambda state: said["defence"] not in state.defences):
                 raise UsageError("there is no such defence; load the page again")
-            contest.act(partial(commands.note_stake_paid, actor=actor, defence=defence, reference=reference), at)
-        case "paid":
-            reference = _reference(sent.get("reference", ""))
-            event_paid = validated(events.PrizePaid, actor=actor, award=sent.get("award", ""), reference=reference)
-            contest.propose(event_paid, at)
-        case _:
-            raise UsageError("nothing was chosen; choose one of the acts of this page")
-
-
-def _reference(text: str) -> str:
-    if not text.strip():
-        raise UsageError("give the reference of the payment")
-    return text.strip()[:200]
+            contest.act(partial(commands.note_stake_paid, actor=actor, **said), at)
+        case PrizeForm():
+            contest.propose(validated(events.PrizePaid, actor=actor, **said), at)

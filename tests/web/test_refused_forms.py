@@ -1,0 +1,208 @@
+"""A form that is refused loses nothing that somebody typed: it is shown again with it, or its text is, to be copied."""
+
+import re
+
+import pytest
+from django.test import override_settings
+
+from orchestrator.application.contests import seasons, submission_closing
+from orchestrator.application.contests.roles import grant_role
+from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.formats.unrestricted import events
+from orchestrator.web.settings import WebSettings
+from tests import postgresql
+
+from . import week_world
+from .conftest import ADDRESS, acts, empty_tables
+from .week_world import PEOPLE, SECOND, WeekWorld
+from .world import PEOPLE as CUP_PEOPLE
+
+TEXT = 'It is "plain" <b>code</b>.\r\n\r\nTwo of us ran it.'
+"""What somebody typed: lines, and what HTML has to escape."""
+SHOWN = "It is &quot;plain&quot; &lt;b&gt;code&lt;/b&gt;.\r\n\r\nTwo of us ran it."
+DESK = "/organize/weeks/"
+
+
+@pytest.fixture(scope="module")
+def made_weeks(tmp_path_factory):
+    """An unrestricted contest, which nobody changes."""
+    return week_world.make(tmp_path_factory.mktemp("weeks") / "cup")
+
+
+@pytest.fixture
+def weeks(service, made_weeks, tmp_path):
+    """A copy of it, served."""
+    from orchestrator.web import contest_site
+
+    folder = tmp_path / "cup"
+    postgresql.copy_contest(made_weeks.folder, folder)
+    made = WeekWorld(folder, SECOND, dict(made_weeks.pictures), dict(made_weeks.appeals))
+    empty_tables()
+    with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
+        contest_site.current_site().clock = made.clock
+        week_world.people_sign_up()
+        yield made
+
+
+def page(answer, status: int) -> str:
+    """Returns the text of a page that has the status."""
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def is_typed(name: str, text: str, page: str) -> bool:
+    """Returns whether a field of the page holds a text."""
+    areas = re.findall(rf'<textarea name="{name}"[^>]*>\r?\n?([^<]*)</textarea>', page)
+    inputs = [each for each in re.findall(r"<input[^>]*>", page) if f'name="{name}"' in each]
+    return text in areas or any(f'value="{text}"' in each for each in inputs)
+
+
+def copied(page: str) -> list[str]:
+    """Returns the texts that a page shows to be copied."""
+    return re.findall(r'<textarea name="typed-\d+"[^>]*readonly[^>]*>\r?\n?([^<]*)</textarea>', page)
+
+
+def test_the_desk_of_organizers_keeps_what_was_typed(weeks) -> None:
+    """In the form of that row, with the one error; the forms of other rows stay empty."""
+    typed = "not yet: see " + "x" * 500
+    told = page(weeks.client("Org").post(DESK, {"act": "admit", "team": "owls", "preprint": typed}), 400)
+    assert is_typed("preprint", typed, told)
+    assert told.count(typed) == 1
+    assert told.count('<ul class="wrong"') == 1
+
+
+def test_a_payment_that_was_noted_meanwhile_is_not_lost(weeks) -> None:
+    """Its form is not on the page any more: the reference is shown to be copied."""
+    sent = {"act": "stake", "defence": "d3", "reference": "by bank, 2027-01-25, 7/19"}
+    assert weeks.client("Org").post(DESK, sent).status_code == 302
+    assert copied(page(weeks.client("Org").post(DESK, sent), 409)) == [sent["reference"]]
+
+
+def test_a_refused_seat_keeps_the_name_and_the_case(weeks) -> None:
+    """A name that no seat has is told in one line, and both fields hold what was typed."""
+    with seasons.administer(weeks.folder, "desk", weeks.clock) as admin:
+        grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
+    sent = {"act": "seat", "person": PEOPLE["Nell"], "member": "Nell of B", "case": f"appeal:{weeks.appeals['kites']}"}
+    told = page(weeks.client("Org").post(DESK, sent), 409)
+    assert is_typed("member", "Nell of B", told)
+    assert is_typed("case", sent["case"], told)
+    assert told.count("letters, digits, ., _ and -") == 1
+    assert "Name of <bdi>Nell</bdi> on the record" in told
+
+
+def test_a_refused_decision_keeps_its_reason_as_it_was_typed(weeks) -> None:
+    """With its lines, in the form of its question alone."""
+    case, question = f"/board/cases/appeal:{weeks.appeals['kites']}/", f"appeal:{weeks.appeals['kites']}:invalid"
+    told = page(weeks.client("Bo").post(case, {"act": "decide", "question": question, "reason": TEXT}), 409)
+    assert is_typed("reason", SHOWN, told)
+    assert told.count("Two of us ran it.") == 1
+    told = page(weeks.client("Bo").post(case, {"act": "decide", "question": question, "reason": "x" * 2001}), 400)
+    assert is_typed("reason", "x" * 2001, told)
+
+
+def test_a_decision_that_came_too_late_is_not_lost(weeks) -> None:
+    """Another member noted theirs meanwhile: its text is shown to be copied, and nothing about cases is told."""
+    case, question = "/board/cases/stake:d3/", "stake:d3"
+    for name in ("Bo", "Bix"):
+        assert weeks.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
+    decide = {"act": "decide", "question": question, "reason": TEXT}
+    assert weeks.client("Bix").post(case, decide).status_code == 302
+    told = page(weeks.client("Bo").post(case, decide), 404)
+    assert copied(told) == [SHOWN]
+    assert "It may be decided by now." in told
+    recused = f"/board/cases/appeal:{weeks.appeals['kites']}/"  # b1 is of the kites
+    others = [page(weeks.client("Bea").post(each, decide), 404) for each in (recused, "/board/cases/appeal:0/")]
+    assert len({re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", each) for each in others}) == 1
+
+
+def test_a_refused_waiver_keeps_its_reason(weeks) -> None:
+    """It is of another conflict by now, or of none: the text is shown to be copied."""
+    waive = {"act": "waive", "member": "b1", "team": "kites", "reason": "It is another faculty."}
+    told = page(weeks.client("Bo").post("/board/conflicts/", waive), 409)
+    assert copied(told) == ["It is another faculty."]
+
+
+def test_an_appeal_against_a_ruling_that_came_too_late_is_not_lost(weeks) -> None:
+    """The time for it is over when it is sent."""
+    address = f"/my/owls/pictures/{weeks.pictures['broken']}/"
+    weeks.now = SECOND.replace(month=3)
+    told = page(weeks.client("Oda").post(address, {"text": TEXT}), 409)
+    assert copied(told) == [SHOWN]
+    assert acts(weeks.folder, events.PictureAppealed)[1:] == []
+
+
+def test_too_many_requests_lose_no_text(weeks, monkeypatch) -> None:
+    """Nor does a fault of ours: both pages show what was sent."""
+    from orchestrator.errors import StoreFault
+    from orchestrator.web import rate_limits
+    from orchestrator.web.pages import board
+
+    def broken(*_args, **_more):
+        raise StoreFault("the disk is away")
+
+    case = f"/board/cases/appeal:{weeks.appeals['kites']}/"
+    decide = {"act": "decide", "question": f"appeal:{weeks.appeals['kites']}:invalid", "reason": TEXT}
+    with monkeypatch.context() as patched:
+        patched.setattr(board, "attempt", broken)
+        assert copied(page(weeks.client("Bo").post(case, decide), 503)) == [SHOWN]
+    monkeypatch.setattr(rate_limits, "wait_seconds", lambda *_: 7)
+    assert copied(page(weeks.client("Bo").post(case, decide), 429)) == [SHOWN]
+
+
+def cup_client(world, name: str):
+    """Returns the browser of somebody in the tournament."""
+    return world.client(next(each for each in CUP_PEOPLE if each.name == name))
+
+
+def test_a_reason_for_closing_what_is_closed_is_not_lost(world) -> None:
+    """Another organizer closed submissions meanwhile."""
+    with seasons.administer(world.folder, "desk") as admin:
+        submission_closing.close_submissions(admin, "Everything is here.")
+    told = page(cup_client(world, "Olga").post("/organize/close/", {"once": "a", "reason": TEXT}), 409)
+    assert copied(told) == [SHOWN]
+
+
+def test_a_second_disqualification_keeps_its_reason(world) -> None:
+    """Another organizer disqualified it meanwhile."""
+    own = world.ids["Reds"]
+    with seasons.administer(world.folder, "desk") as admin:
+        admin.disqualify(own["submission"], "It slept.")
+    address = f"/organize/submissions/{own['submission']}/disqualify/"
+    assert copied(page(cup_client(world, "Olga").post(address, {"once": "a", "reason": TEXT}), 409)) == [SHOWN]
+
+
+def test_a_second_withdrawal_keeps_its_reason(world) -> None:
+    """Another member of the team withdrew it meanwhile."""
+    own = world.ids["Reds"]
+    address = f"/my/{own['team']}/submissions/{own['submission']}/withdraw/"
+    assert cup_client(world, "Arno").post(address, {"reason": "It sleeps."}).status_code == 302
+    assert copied(page(cup_client(world, "Ada").post(address, {"reason": TEXT}), 409)) == [SHOWN]
+
+
+def test_a_second_decision_on_an_appeal_keeps_its_reason(world) -> None:
+    """Another member decided it meanwhile."""
+    address = f"/review/{world.ids['Reds']['appeal']}/"
+    decide = {"decision": "dismiss", "reason": TEXT}
+    assert cup_client(world, "Bob").post(address, {**decide, "once": "a"}).status_code == 302
+    told = page(cup_client(world, "Bob").post(address, {**decide, "once": "b"}), 409)
+    assert copied(told) == [SHOWN]
+
+
+def test_what_was_looked_at_before_keeps_the_reason(world) -> None:
+    """Who goes on is shown anew when it changed, and so are other rules: the reason stays."""
+    client = cup_client(world, "Olga")
+    told = page(client.post("/organize/promote/", {"once": "a", "shown": "other", "reason": TEXT}), 409)
+    assert is_typed("reason", SHOWN, told) or copied(told) == [SHOWN]
+    sent = {"once": "b", "shown": "other", "decision": "drop", "reason": TEXT}
+    told = page(client.post("/organize/rules/", sent), 409)
+    assert copied(told) == [SHOWN]
+
+
+def test_an_image_that_came_too_late_is_not_lost(world) -> None:
+    """Submissions were closed while somebody filled in the form."""
+    with seasons.administer(world.folder, "desk") as admin:
+        submission_closing.close_submissions(admin, "Everything is here.")
+    image = "registry.example.org/reds/attack@sha256:" + "0" * 64
+    sent = {"way": "image", "task": "quarters", "side": "attack", "name": "late", "image": image}
+    told = page(cup_client(world, "Ada").post(f"/my/{world.ids['Reds']['team']}/submit/", sent), 409)
+    assert image in copied(told)
