@@ -4,6 +4,7 @@ Nothing is ever edited: a withdrawal, a disqualification, a correction and a cha
 for the same reason as in `events`: they are read back from disk years later.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -306,6 +307,10 @@ class AppealDecided(_ContestEvent):
     reason: Reason
 
 
+NameOf = Callable[[str], str]
+"""Returns what to call a person, by the id that the ledger has."""
+
+
 class FormatEvent(_ContestEvent):
     """An event of one contest format. Its `kind` has the format's name before a dot: `tournament.finalists_promoted`.
 
@@ -339,6 +344,19 @@ class FormatEvent(_ContestEvent):
         """Returns what it says, for people, a word or two for each part."""
         fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)
         return {name: _in_words(value) for name, value in fields.items()}
+
+    def in_words(self, name_of: NameOf) -> str:
+        """Returns what was done, to be read after the name of who did it: `published d1`, without its explanation.
+
+        `name_of` returns what to call a person by their id. A format says it of each of its events.
+        """
+        del name_of
+        said = "; ".join(f"{part}: {text}" for part, text in self.summary().items() if part != "reason")
+        return f"noted: {self.kind_in_words}" + (f" ({said})" if said else "")
+
+    def explanation(self) -> str:
+        """Returns the reason that was given, or what a team says, "" where there is none."""
+        return self.reason
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
         """Returns what it means for a submission on a task and why, for its history; None where it is of no concern."""

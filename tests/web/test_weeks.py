@@ -504,7 +504,13 @@ def test_organizers_read_who_did_what(world) -> None:
     answer = world.client("Org").get("/organize/ledger/")
     assert answer.status_code == 200
     text = answer.content.decode()
-    for words in ("cause: accounts; transfers: 3", "in_favour: b2, b3", f"picture: {world.pictures['rejected']}"):
+    told = (
+        "moved money by the rules: the accounts of the contest are opened",
+        "noted that by the board the code of d1 can be read (in favour: b2, b3; against: nobody)",
+        f"handed in the picture {world.pictures['rejected']} for foxes",
+        "seated Bea on the review board as b1",
+    )
+    for words in told:
         assert words in text
     assert "{" not in re.sub(r"<script.*?</script>", "", text)
     assert world.pictures["open"] not in text

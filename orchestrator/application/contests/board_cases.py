@@ -11,8 +11,8 @@ from itertools import islice
 
 from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.formats.unrestricted import commands
-from orchestrator.formats.unrestricted.checks import INVALID, case_of, vote_on
-from orchestrator.formats.unrestricted.events import Vote
+from orchestrator.formats.unrestricted.checks import case_of, vote_on
+from orchestrator.formats.unrestricted.events import INVALID, Vote
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM
 from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Outcome

@@ -19,16 +19,6 @@ DECLARED = (ConflictSource.DECLARED, ConflictSource.CO_AUTHOR, ConflictSource.AD
 """The sources of a conflict that people declare."""
 
 
-SOURCE_WORDS = {
-    ConflictSource.DECLARED: "another stake",
-    ConflictSource.PERSON: "in the team, or was",
-    ConflictSource.ORGANIZATION: "an address of the same organization",
-    ConflictSource.CO_AUTHOR: "co-author of the last 48 months",
-    ConflictSource.ADVISOR: "advisor, or advised, at any time",
-}
-"""What a conflict is, as people read it."""
-
-
 @dataclass(frozen=True, slots=True)
 class MemberConflict:
     """A conflict of a member of the board with a team."""

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.domain import contest_events as acts
-from orchestrator.domain.contest_events import ContestEvent, Role
+from orchestrator.domain.contest_events import ContestEvent, NameOf, Role
 from orchestrator.domain.season import Season
 from orchestrator.ledger.contest_folder import ContestFolder
 
-NameOf = Callable[[str], str]
-"""Returns what to call a person, by the id that the ledger has."""
 ROLES = {Role.ORGANIZER: "an organizer", Role.RATER: "a rater", Role.BOARD: "a member of the review board"}
 
 
@@ -28,10 +26,6 @@ class Deed:
         return self.event.kind
 
 
-_SHOWN_APART = ("reason", "text", "problem")
-"""Fields that `reason_of` looks at, in its order."""
-
-
 def read_deeds(folder: ContestFolder) -> list[Deed]:
     """Returns everything that was done in a contest, in the order of its ledger. Raises StoreFault."""
     ledger = folder.ledger()
@@ -45,7 +39,9 @@ def read_deeds(folder: ContestFolder) -> list[Deed]:
 
 def reason_of(event: ContestEvent) -> str:
     """Returns the reason or the text that an act was given, "" where it has none."""
-    for name in _SHOWN_APART:
+    if isinstance(event, acts.FormatEvent):
+        return event.explanation()
+    for name in ("reason", "text", "problem"):
         if text := getattr(event, name, ""):
             return str(text)
     return "\n".join(event.problems) if isinstance(event, acts.SubmissionRefused) else ""
@@ -57,8 +53,7 @@ def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
     `season` is the whole ledger folded: it knows what an event means that only names another.
     """
     if isinstance(event, acts.FormatEvent):
-        said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part not in _SHOWN_APART)
-        return f"noted: {event.kind_in_words}" + (f" ({said})" if said else "")
+        return event.in_words(name_of)
     return _WORDS[type(event)](event, season, name_of)
 
 

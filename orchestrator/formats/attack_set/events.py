@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_events import FormatEvent, NameOf
+from orchestrator.domain.text import counted_noun
 from orchestrator.formats.attack_set.grading.plan import GradingPlan
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, Digest, RaterId
 
@@ -32,6 +33,13 @@ class GradingPlanned(FormatEvent):
             "raters": str(len(self.plan.raters)),
         }
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is planned, and nothing of who grades what."""
+        plan = self.plan
+        did = "planned the grading" if plan.supplements is None else "asked raters for more grades"
+        sizes = ((plan.positions, "picture"), (plan.submissions, "submission"), (plan.raters, "rater"))
+        return f"{did} of {self.task}: {', '.join(counted_noun(len(each), one) for each, one in sizes)}"
+
 
 class GradesReceived(FormatEvent):
     """What one rater handed in. Of several answers to an item those in the first file that has one count."""
@@ -43,6 +51,11 @@ class GradesReceived(FormatEvent):
     def summary(self) -> dict[str, str]:
         """Returns whose answers they are and how many."""
         return {"task": self.task, "rater": self.file.rater, "answers": str(len(self.file.answers))}
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose answers were taken in."""
+        answers = counted_noun(len(self.file.answers), "answer")
+        return f"took in a file of the rater {self.file.rater}: {answers} about {self.task}"
 
 
 class GradeGiven(FormatEvent):
@@ -64,11 +77,19 @@ class GradeGiven(FormatEvent):
         """Returns whose answer it is."""
         return {"task": self.task, "rater": self.rater, "answers": "1"}
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what was answered, without the grade."""
+        return f"graded a picture of {self.task}"
+
 
 class ScoresReleased(FormatEvent):
     """The contest is over: from now on everybody sees the boards as they are (rule C9)."""
 
     kind: Literal["attack_set.scores_released"] = "attack_set.scores_released"
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns that the contest is over."""
+        return "released the scores: everybody sees the boards as they are"
 
 
 def plans_of(events: Sequence[FormatEvent], task: str) -> list[GradingPlanned]:

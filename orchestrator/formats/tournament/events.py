@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_events import FormatEvent, NameOf
 
 INITIAL, FINAL = "initial", "final"
 """The two rounds of a season."""
@@ -35,6 +35,11 @@ class FinalistsPromoted(FormatEvent):
     def summary(self) -> dict[str, str]:
         """Returns who goes on, side by side."""
         return {"attacks": ", ".join(self.attacks) or "none", "defences": ", ".join(self.defences) or "none"}
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns who goes on."""
+        sides = "; ".join(f"{side}: {who}" for side, who in self.summary().items())
+        return f"noted who goes on to the final round of {self.task}: {sides}"
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
         """Returns whether a submission goes on, and if not, who stands for its team."""

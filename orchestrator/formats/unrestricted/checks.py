@@ -47,8 +47,6 @@ from orchestrator.formats.unrestricted.state import (
 from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.weeks import TZDATA_VERSION, Week, local_day
 
-INVALID = "invalid"
-"""What a question says in place of a class, where a picture is to be invalid."""
 ABSTENTION_SHARE = 5
 """At most one in so many pictures of the eligibility set may go unanswered (U1)."""
 SECONDS_PER_PICTURE = 60
@@ -104,9 +102,9 @@ def question_of(event: Any) -> str:
         case events.ReportDecided():
             found = f"report:{event.picture}:{'withhold' if event.withhold else 'show'}"
         case events.PictureOverruled():
-            found = f"overrule:{event.picture}:{event.class_name or INVALID}"
+            found = f"overrule:{event.picture}:{event.class_name or events.INVALID}"
         case events.AppealRuled():
-            found = f"appeal:{event.appeal}:{event.class_name or INVALID}"
+            found = f"appeal:{event.appeal}:{event.class_name or events.INVALID}"
         case events.PrizeWithheld():
             found = f"withhold:{event.award}"
     return found
@@ -522,7 +520,7 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
         yield "its panel has not decided, and no vote of the board is given (U8)"
         return
     if event.class_name != expected:
-        yield f"its panel finds {expected or INVALID}"
+        yield f"its panel finds {expected or events.INVALID}"
 
 
 # The board

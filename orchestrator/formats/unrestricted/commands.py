@@ -12,7 +12,6 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import (
-    INVALID,
     board_stake,
     problems,
     stake_question,
@@ -109,7 +108,7 @@ def note_stake_paid(state: State, now: datetime, actor: str, defence: str, refer
 
 def rule_on_appeal(state: State, now: datetime, actor: str, appeal: str, class_name: str | None, reason: str) -> Result:
     """Notes the board's decision on an appeal, by votes on `appeal:APPEAL:CLASS` or `appeal:APPEAL:invalid` (U8)."""
-    if (vote := _vote(state, f"appeal:{appeal}:{class_name or INVALID}", now)) is None:
+    if (vote := _vote(state, f"appeal:{appeal}:{class_name or events.INVALID}", now)) is None:
         return _unknown("appeal", appeal)
     event = events.AppealRuled(actor=actor, appeal=appeal, class_name=class_name, vote=vote, reason=reason)
     return propose(state, now, event)
@@ -117,7 +116,7 @@ def rule_on_appeal(state: State, now: datetime, actor: str, appeal: str, class_n
 
 def overrule(state: State, now: datetime, actor: str, picture: str, class_name: str | None, reason: str) -> Result:
     """Changes a ruling by the board's votes on `overrule:PICTURE:CLASS` or `overrule:PICTURE:invalid` (U8)."""
-    if (vote := _vote(state, f"overrule:{picture}:{class_name or INVALID}", now)) is None:
+    if (vote := _vote(state, f"overrule:{picture}:{class_name or events.INVALID}", now)) is None:
         return _unknown("picture", picture)
     event = events.PictureOverruled(actor=actor, picture=picture, class_name=class_name, vote=vote, reason=reason)
     return propose(state, now, event)

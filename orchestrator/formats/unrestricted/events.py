@@ -3,15 +3,15 @@
 Members of the review board and raters are called by names that say nothing of who they are: both are published.
 """
 
-from datetime import date
+from datetime import UTC, date
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from orchestrator.domain.contest_events import FormatEvent, Handle
+from orchestrator.domain.contest_events import FormatEvent, Handle, NameOf
 from orchestrator.formats.unrestricted.money import MAX_UNITS, REASON_LIMIT, Transfer, TransferKind
 from orchestrator.formats.unrestricted.questionnaire import Answers
-from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="letters, digits, ., _ and -")]
@@ -21,6 +21,8 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
 Team = Annotated[str, Field(min_length=1, max_length=120)]
 Line = Annotated[str, Field(max_length=500)]
+INVALID = "invalid"
+"""What a question says in place of a class, where a picture is to be invalid."""
 PublicReason = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
 
 
@@ -35,6 +37,12 @@ class Vote(_Record):
     recused: dict[Name, Line]
     in_favour: list[Name]
     against: list[Name]
+
+    def in_words(self) -> str:
+        """Returns who voted how, and who has a conflict."""
+        sides = [("in favour", self.in_favour), ("against", self.against)]
+        said = [f"{words}: {', '.join(members) or 'nobody'}" for words, members in sides]
+        return "; ".join([*said, *([f"with a conflict: {', '.join(self.recused)}"] if self.recused else [])])
 
 
 class TransferRecord(_Record):
@@ -60,6 +68,48 @@ class TransferRecord(_Record):
         return Transfer(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
+def _shows(class_name: str | None) -> str:
+    """Returns what a ruling says of a picture."""
+    return "is not valid" if class_name is None else f"is valid and shows: {class_name}"
+
+
+def _rated(answers: Answers | None, what: str) -> str:
+    """Returns what a rater said of something; how sure they are of each class, and that they reported it."""
+    if answers is None:
+        return f"reported {what}"
+    said = ", ".join(f"{name} {certainty.replace('_', ' ')}" for name, certainty in answers.presence.items())
+    return f"judged {what}: {said}"
+
+
+def _question_in_words(question: str) -> str:
+    """Returns what the board votes on. The first word of a question says what it is about, see `State.teams_of`."""
+    kind, _, subject = question.partition(":")
+    about, _, outcome = subject.partition(":")
+    found = _shows(None if outcome == INVALID else outcome)
+    words = {
+        "readable": f"the code of {subject} can be read",
+        "admit": f"{subject} may attack without a preprint",
+        "stake": f"{subject.replace('+', ' and ')} staked",
+        "appeal": f"in the appeal {about}, the picture {found}",
+        "overrule": f"the picture {about} {found}",
+        "report": f"the picture {about} is {'withheld' if outcome == 'withhold' else 'shown to raters'}",
+        "withhold": f"the award {subject} is withheld",
+    }
+    return words.get(kind, question)
+
+
+def _cause_in_words(cause: str) -> str:
+    """Returns what a movement of money follows from."""
+    kind, _, subject = cause.partition(":")
+    words = {
+        "accounts": "the accounts of the contest are opened",
+        "end": "the contest is over",
+        "stake": f"the stake on {subject} is settled",
+        "prize": f"the prize for {subject} days is shared",
+    }
+    return words[kind]
+
+
 # Weeks
 
 
@@ -72,6 +122,10 @@ class WeekOpened(FormatEvent):
     closes: AwareDatetime
     tzdata: Annotated[str, Field(pattern=r"^[0-9]{4}[a-z]+$")]
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns which week begins and when it closes."""
+        return f"opened the week {self.week}, which closes at {self.closes.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
 
 class WeekClosed(FormatEvent):
     """A week is over: its pictures are published, and raters and defences are asked about them (U5)."""
@@ -79,6 +133,10 @@ class WeekClosed(FormatEvent):
     kind: Literal["unrestricted.week_closed"] = "unrestricted.week_closed"
     week: WeekId
     pictures: list[Handle]
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns which week is over; a member with a conflict may not know how many pictures it has (U8)."""
+        return f"closed the week {self.week}"
 
 
 # Defences
@@ -101,6 +159,11 @@ class ReadabilityDecided(FormatEvent):
             if submission == self.defence
             else None
         )
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what the board found."""
+        can = "can" if self.readable else "cannot"
+        return f"noted that by the board the code of {self.defence} {can} be read ({self.vote.in_words()})"
 
 
 class DefenceTested(FormatEvent):
@@ -131,9 +194,16 @@ class DefenceTested(FormatEvent):
         del task
         if submission != self.defence:
             return None
+        return f"Tested on the eligibility set: {self._counts()}", self.reason
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what came of the test."""
+        return f"tested {self.defence} on the eligibility set: {self._counts()}"
+
+    def _counts(self) -> str:
         counts = f"{self.right} right, {self.wrong} wrong, {self.abstained} abstained, {self.faults} without an answer"
         broken = f"; {len(self.broken_by)} of {self.accepted} accepted pictures break it" if self.accepted else ""
-        return f"Tested on the eligibility set: {counts}{broken}", self.reason
+        return counts + broken
 
 
 class DefencePublished(FormatEvent):
@@ -148,6 +218,10 @@ class DefencePublished(FormatEvent):
         """Returns that it is published."""
         del task
         return ("Published", self.reason) if submission == self.defence else None
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is published."""
+        return f"published {self.defence}, whose code is at {self.source or 'no address'}"
 
 
 class DefencesStaked(FormatEvent):
@@ -164,6 +238,14 @@ class DefencesStaked(FormatEvent):
         del task
         return ("Staked by the review board", self.criteria[submission]) if submission in self.criteria else None
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is staked, with the votes."""
+        return f"noted that the board stakes {' and '.join(self.criteria)} ({self.vote.in_words()})"
+
+    def explanation(self) -> str:
+        """Returns why each is staked."""
+        return "\n\n".join(f"{defence}: {why}" for defence, why in self.criteria.items())
+
 
 class StakePaid(FormatEvent):
     """A team paid for the stake on its own defence, which is staked from now on (U9)."""
@@ -177,6 +259,10 @@ class StakePaid(FormatEvent):
         """Returns that it is staked."""
         del task
         return ("Staked by its team", self.reason) if submission == self.defence else None
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose stake was paid."""
+        return f"noted that the team of {self.defence} paid its stake, with the reference {self.reference}"
 
 
 class AnswersRecorded(FormatEvent):
@@ -199,6 +285,10 @@ class AnswersRecorded(FormatEvent):
         """Returns the week's round."""
         return week_round(self.week)
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose answers are on record; a member with a conflict may not know how many (U8)."""
+        return f"recorded what {self.defence} answers to pictures of {self.week}"
+
 
 class DefenceBroken(FormatEvent):
     """A settled valid picture was labelled as the other class (U7)."""
@@ -212,6 +302,10 @@ class DefenceBroken(FormatEvent):
         del task
         return ("Broken by a valid picture", self.reason) if submission == self.defence else None
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is broken, and by which picture."""
+        return f"noted that the picture {self.picture} breaks {self.defence}"
+
 
 class DefenceExpired(FormatEvent):
     """A staked defence was not broken for as long as it has to hold, and every picture of that time is settled."""
@@ -224,6 +318,10 @@ class DefenceExpired(FormatEvent):
         del task
         return ("Held for as long as it has to", self.reason) if submission == self.defence else None
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what held."""
+        return f"noted that {self.defence} was not broken for as long as it has to hold"
+
 
 class RejectionConfirmed(FormatEvent):
     """A member of the board looked at a picture that raters rejected, and finds it invalid too (U11)."""
@@ -233,6 +331,10 @@ class RejectionConfirmed(FormatEvent):
     defence: Name
     picture: Handle
     member: Name
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is confirmed."""
+        return f"confirmed that the picture {self.picture} is invalid, for the prize of {self.defence}"
 
 
 class DefenceChecked(FormatEvent):
@@ -246,6 +348,10 @@ class DefenceChecked(FormatEvent):
         del task
         return ("Every rejected picture is confirmed", self.reason) if submission == self.defence else None
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is checked."""
+        return f"noted that every rejection of a picture against {self.defence} is confirmed"
+
 
 # Pictures
 
@@ -257,6 +363,12 @@ class AttackerAdmitted(FormatEvent):
     team: Team
     preprint: Line = ""
     vote: Vote | None = None
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns who may attack, and by what."""
+        if self.vote is not None:
+            return f"noted that the board admits {self.team} to attack without a preprint ({self.vote.in_words()})"
+        return f"admitted {self.team} to attack, by the preprint {self.preprint}"
 
 
 class PictureReceived(FormatEvent):
@@ -275,6 +387,10 @@ class PictureReceived(FormatEvent):
     width: Annotated[int, Field(ge=1, le=65_535)]
     day: date
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what was handed in."""
+        return f"handed in the picture {self.picture} for {self.team}"
+
 
 class PictureRated(FormatEvent):
     """What one rater answered about one picture; null where they report it (U6). `appeal` is the one that asked."""
@@ -285,6 +401,11 @@ class PictureRated(FormatEvent):
     rater: Name
     answers: Answers | None
     appeal: Handle | Literal[""] = ""
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what the rater said."""
+        why = f", asked because of the appeal {self.appeal}" if self.appeal else ""
+        return f"{_rated(self.answers, f'the picture {self.picture}')}{why}"
 
 
 class RaterTested(FormatEvent):
@@ -303,6 +424,11 @@ class RaterTested(FormatEvent):
     answers: Answers | None
     practice: bool
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what the rater said, and what is right."""
+        what = "a picture of the practice" if self.practice else "a hidden item"
+        return f"{_rated(self.answers, what)}; it shows: {self.shows}"
+
 
 class ReportDecided(FormatEvent):
     """The board looked at a picture that a rater reported: its pixels are withheld, or raters go on."""
@@ -312,6 +438,15 @@ class ReportDecided(FormatEvent):
     withhold: bool
     vote: Vote
     reason: PublicReason
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what becomes of the picture."""
+        what = (
+            f"withholds the picture {self.picture}"
+            if self.withhold
+            else f"lets raters go on with the picture {self.picture}"
+        )
+        return f"noted that the board {what} ({self.vote.in_words()})"
 
 
 class PictureOverruled(FormatEvent):
@@ -323,6 +458,10 @@ class PictureOverruled(FormatEvent):
     vote: Vote
     reason: PublicReason
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what the board found."""
+        return f"noted that by the board the picture {self.picture} {_shows(self.class_name)} ({self.vote.in_words()})"
+
 
 class PictureSettled(FormatEvent):
     """Nobody may appeal against the ruling on a picture any more."""
@@ -330,6 +469,10 @@ class PictureSettled(FormatEvent):
     changes_boards: ClassVar[bool] = False
     kind: Literal["unrestricted.picture_settled"] = "unrestricted.picture_settled"
     picture: Handle
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is settled."""
+        return f"noted that nobody may appeal against the ruling on the picture {self.picture} any more"
 
 
 # Appeals
@@ -345,6 +488,14 @@ class PictureAppealed(FormatEvent):
     team: Team
     text: Annotated[str, Field(max_length=10_000)] = ""
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns who objects to what."""
+        return f"appealed for {self.team} against the ruling on the picture {self.picture}"
+
+    def explanation(self) -> str:
+        """Returns what the team says."""
+        return self.text or self.reason
+
 
 class PanelCalled(FormatEvent):
     """A member of the board asks new raters about a picture whose ruling is appealed (U8)."""
@@ -352,6 +503,10 @@ class PanelCalled(FormatEvent):
     kind: Literal["unrestricted.panel_called"] = "unrestricted.panel_called"
     appeal: Handle
     member: Name
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what raters are asked about."""
+        return f"had new raters asked about the appeal {self.appeal}"
 
 
 class AppealRuled(FormatEvent):
@@ -366,6 +521,12 @@ class AppealRuled(FormatEvent):
     vote: Vote | None = None
     reason: PublicReason
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what was decided, and by whom."""
+        by = "its panel" if self.vote is None else "the board"
+        votes = "" if self.vote is None else f" ({self.vote.in_words()})"
+        return f"noted that {by} decided the appeal {self.appeal}: the picture {_shows(self.class_name)}{votes}"
+
 
 # The board
 
@@ -379,6 +540,11 @@ class BoardMemberSeated(FormatEvent):
     case: Line = ""
     person: Annotated[str, Field(max_length=200)] = ""
 
+    def in_words(self, name_of: NameOf) -> str:
+        """Returns who is called what."""
+        case = f" for the case {self.case} alone" if self.case else ""
+        return f"seated {name_of(self.person) or 'somebody'} on the review board as {self.member}{case}"
+
 
 class ConflictNoted(FormatEvent):
     """A member does not vote about a team: `until` a day, or for ever. `source` says how it came to be known."""
@@ -388,6 +554,11 @@ class ConflictNoted(FormatEvent):
     team: Team
     source: ConflictSource
     until: date | None = None
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose conflict it is, and with whom."""
+        until = f", until {self.until}" if self.until else ""
+        return f"noted a conflict of {self.member} with {self.team}: {SOURCE_WORDS[self.source]}{until}"
 
 
 class ConflictWaived(FormatEvent):
@@ -399,6 +570,10 @@ class ConflictWaived(FormatEvent):
     by: Name
     reason: PublicReason
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose conflict is none."""
+        return f"found the conflict of {self.member} with {self.team} to be none"
+
 
 class VoteCast(FormatEvent):
     """A member votes on a question, such as `readable:DEFENCE`. A later vote on it replaces an earlier one."""
@@ -408,6 +583,10 @@ class VoteCast(FormatEvent):
     question: Line
     member: Name
     in_favour: bool
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what was voted on, and how."""
+        return f"voted {'for' if self.in_favour else 'against'}: {_question_in_words(self.question)}"
 
 
 # Money
@@ -420,6 +599,10 @@ class MoneyMoved(FormatEvent):
     cause: Annotated[str, Field(pattern=r"^(accounts|end|stake:.+|prize:[0-9]+)$", max_length=200)]
     transfers: Annotated[list[TransferRecord], Field(min_length=1)]
 
+    def in_words(self, _: NameOf) -> str:
+        """Returns what money follows from."""
+        return f"moved money by the rules: {_cause_in_words(self.cause)}"
+
 
 class PrizePaid(FormatEvent):
     """The organizers paid an award or a refund, outside of this software."""
@@ -427,6 +610,10 @@ class PrizePaid(FormatEvent):
     kind: Literal["unrestricted.prize_paid"] = "unrestricted.prize_paid"
     award: Line
     reference: Annotated[str, Field(min_length=1, max_length=200)]
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what was paid."""
+        return f"noted that the award {self.award} was paid, with the reference {self.reference}"
 
 
 class PrizeWithheld(FormatEvent):
@@ -436,6 +623,10 @@ class PrizeWithheld(FormatEvent):
     award: Line
     vote: Vote
     reason: PublicReason
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns what is withheld."""
+        return f"noted that the board withholds the award {self.award} ({self.vote.in_words()})"
 
 
 EVENT_TYPES: tuple[type[FormatEvent], ...] = (

@@ -36,6 +36,14 @@ class ConflictSource(StrEnum):
     ADVISOR = "advisor"
 
 
+SOURCE_WORDS = {
+    ConflictSource.DECLARED: "another stake",
+    ConflictSource.PERSON: "in the team, or was",
+    ConflictSource.ORGANIZATION: "an address of the same organization",
+    ConflictSource.CO_AUTHOR: "co-author of the last 48 months",
+    ConflictSource.ADVISOR: "advisor, or advised, at any time",
+}
+"""What a conflict is, as people read it."""
 WAIVABLE = frozenset({ConflictSource.ORGANIZATION})
 COMPUTED = frozenset({ConflictSource.PERSON, ConflictSource.ORGANIZATION})
 

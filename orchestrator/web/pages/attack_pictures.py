@@ -10,13 +10,13 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import board_conflicts, unrestricted_views
-from orchestrator.application.contests.board_conflicts import DECLARED, SOURCE_WORDS, MemberConflict
+from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import PictureView
 from orchestrator.application.grading import attack_pictures
 from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
 from orchestrator.bundles.receipts import encode_receipt
-from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.web import week_mails

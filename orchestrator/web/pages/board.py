@@ -13,12 +13,12 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.board_cases import Case, Choice
-from orchestrator.application.contests.board_conflicts import DECLARED, SOURCE_WORDS, MemberConflict
+from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import week_mails
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors
