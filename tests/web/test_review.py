@@ -78,6 +78,19 @@ def test_a_member_with_a_stake_sees_nothing(season, appeal, team, reason) -> Non
     assert not acts(season, contest_events.AppealDecided)
 
 
+def test_an_organizer_on_the_board_finds_no_appeal_of_their_stake(season, appeal) -> None:
+    """Not in what waits, nor in who did what; an organizer who is not on the board sees it."""
+    both, other = browser_with(season, "Bea", Role.BOARD), browser_with(season, "Olga", Role.ORGANIZER)
+    join(season, "Two", both)
+    with seasons.administer(season, "desk") as admin:
+        record = PersonRecord(id=both.person, name="Bea")
+        admin.append_event(contest_events.RoleGranted(actor="desk", person=record, role=Role.ORGANIZER))
+    for browser, is_told in ((both, False), (other, True)):
+        waits, done = (browser.get(each).content.decode() for each in ("/organize/", "/organize/ledger/"))
+        assert ("never drew" in done, "open since" in waits) == (is_told, is_told)
+        assert f"<dt>Open appeals</dt><dd>{int(is_told)}</dd>" in waits
+
+
 @pytest.mark.slow
 def test_a_member_who_competes_elsewhere_decides(season, appeal) -> None:
     """Three plays on another task alone: its people have no stake in this one."""

@@ -517,6 +517,28 @@ def test_organizers_read_who_did_what(world) -> None:
     assert text.count("It is a drawing.") == 1
 
 
+def test_an_organizer_on_the_board_finds_no_case_of_a_conflict(world) -> None:
+    """Who did what, and what waits, leave out the appeal of the kites, its picture and the votes about it (U8)."""
+    picture, appeal = world.pictures["kites"], world.appeals["kites"]
+    question = {"act": "vote", "question": f"appeal:{appeal}:bird", "vote": "for"}
+    assert world.client("Bo").post(f"/board/cases/appeal:{appeal}/", question).status_code == 302
+    pages = ("/organize/", "/organize/ledger/", "/organize/weeks/")
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        for name in ("Bea", "Bo"):
+            grant_role(admin, PersonRecord(id=PEOPLE[name], name=name), Role.ORGANIZER)
+    declare = {"act": "declare", "team": "kites", "source": "declared"}
+    assert f"appealed for kites against the ruling on the picture {picture}" in (
+        world.client("Bo").get("/organize/ledger/").content.decode()
+    )
+    assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302  # too few may decide it now
+    for name in ("Bea", "Bo"):
+        seen = "".join(world.client(name).get(each).content.decode() for each in pages)
+        assert "opened the contest" in seen
+        assert f"handed in the picture {world.pictures['broken']}" in seen
+        assert [each for each in (picture, appeal) if each in seen] == []
+    assert f"<code>appeal:{appeal}</code>" in world.client("Org").get("/organize/weeks/").content.decode()
+
+
 def test_a_team_reads_how_far_its_defence_is(world) -> None:
     """Its page says the state; the reasons of the board are on the page that everybody reads."""
     page = world.client("Oda").get("/my/owls/submissions/d3/").content.decode()

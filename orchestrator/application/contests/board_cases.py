@@ -3,7 +3,7 @@
 A case of a conflict is not there for the member: in no list, in no count, at no address.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -71,10 +71,11 @@ def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[Ca
     return {kind: lines for kind, lines in found.items() if lines}
 
 
-def short_cases(state: State, now: datetime) -> list[CaseLine]:
+def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> list[CaseLine]:
     """Returns the waiting cases that too few of the board may decide, for each of which somebody from outside may (U8).
 
-    There are none before the board is large enough to decide anything.
+    There are none before the board is large enough to decide anything. An organizer who has `seats` on the board is not
+    told of a case of their own conflict: another one has to seat somebody.
     """
     found: list[CaseLine] = []
     if len(state.board.members) < MIN_QUORUM:
@@ -83,17 +84,21 @@ def short_cases(state: State, now: datetime) -> list[CaseLine]:
         for each in islice(lines(state), LISTED_CASES):
             teams = state.teams_of(each.id)
             able = [who for who in state.board.members_of(each.id) if not is_recused(state, who, teams, now)]
-            if len(able) < MIN_QUORUM:
+            if len(able) < MIN_QUORUM and not any(is_recused(state, seat, teams, now) for seat in seats):
                 found.append(CaseLine(each.id, _title(state, each.id)))
     return found
 
 
-def unconfirmable_rejections(state: State, now: datetime) -> list[str]:
-    """Returns rejections that wait for a confirmation which no member may give: all voted, or have a conflict."""
+def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str] = ()) -> list[str]:
+    """Returns rejections that wait for a confirmation which no member may give: all voted, or have a conflict.
+
+    `seats` are those of who asks, as for `short_cases`.
+    """
     return [
         case.id.partition(":")[2]
         for case in islice(_confirmations(state), LISTED_CASES)
         if not any(_waits(state, member, case.id, now) for member in state.board.members_of(case.id))
+        and not any(is_recused(state, seat, state.teams_of(case.id), now) for seat in seats)
     ]
 
 

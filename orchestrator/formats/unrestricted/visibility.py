@@ -5,7 +5,9 @@
 
 from datetime import datetime
 
+from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted.checks import unnoted_conflicts
+from orchestrator.formats.unrestricted.events import VoteCast
 from orchestrator.formats.unrestricted.state import Picture, PictureStatus, State
 
 
@@ -20,6 +22,20 @@ def visible_pictures(state: State, team: str = "", member: str = "", today: date
         if (each.team == team or each.status is not PictureStatus.RECEIVED)
         and not (member and is_recused(state, member, state.teams_of_picture(each), today or state.at))
     ]
+
+
+def tells_of_conflict(state: State, event: FormatEvent, member: str, now: datetime) -> bool:
+    """Returns whether an event of the ledger is of a case or a picture with which a member has a conflict.
+
+    What the board decided about a defence is no case any more: everybody reads it.
+    """
+    cases = [
+        f"{kind}:{subject}"
+        for kind, field in (("overrule", "picture"), ("appeal", "appeal"))
+        if (subject := getattr(event, field, ""))
+    ]
+    cases += [event.question] if isinstance(event, VoteCast) else []
+    return any(is_recused(state, member, state.teams_of(case), now) for case in cases)
 
 
 def is_recused(state: State, member: str, teams: frozenset[str], now: datetime) -> bool:

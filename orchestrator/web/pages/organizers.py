@@ -7,10 +7,13 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
+from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states, unrestricted_views
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.domain.contest_events import Role
+from orchestrator.domain import recusal
+from orchestrator.domain.contest_events import FormatEvent, Role
 from orchestrator.formats.unrestricted.events import PictureReceived
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.visibility import tells_of_conflict
 from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.form_actions import act_once, redirect_after
@@ -20,6 +23,7 @@ from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of, paragraphs
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
+from orchestrator.web.weeks import contest_of
 
 _RECENT_REFUSALS = 10
 _DEEDS_PER_PAGE = 100
@@ -32,6 +36,7 @@ def overview(visit: Visit) -> HttpResponseBase:
     states = round_states.round_states(visit.site.folder, contest, season)
     window = visit.site.submission_window(season)
     weeks = visit.site.unrestricted()
+    hidden = _hidden_appeals(visit)
     waiting, requests = list(season.pending_arrivals.values()), season.round_requests.values()
     return render(
         visit,
@@ -39,7 +44,8 @@ def overview(visit: Visit) -> HttpResponseBase:
         states=states,
         desk=None if weeks is None else weeks.read(week_desk.waiting),
         findings=round_states.open_findings(states, season),
-        appeals=[appeal for appeal in season.appeals.values() if appeal.decision is None],
+        appeals=[appeal for appeal in season.appeals.values() if appeal.decision is None and appeal.id not in hidden],
+        hidden_appeals=hidden,
         arrivals=waiting,
         refusals=refusals(visit)[:_RECENT_REFUSALS],
         file_problem=visit.site.file_problem,
@@ -139,12 +145,38 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
 
 
 def _shown_deeds(visit: Visit) -> list[ledger_in_words.Deed]:
-    """Returns what was done, without the pictures of a week that is open: those are their own teams' business (U5)."""
-    every, contest = ledger_in_words.read_deeds(visit.site.folder), visit.site.unrestricted()
-    if contest is None:
-        return every
-    hidden = contest.read(lambda state: frozenset(state.week_pictures))
-    return [each for each in every if not (isinstance(each.event, PictureReceived) and each.event.picture in hidden)]
+    """Returns what was done, as far as this organizer may know it.
+
+    The pictures of a week that is open are their own teams' business (U5), and an organizer who is on the review board
+    as well finds no case in which they have a stake (U8).
+    """
+    every, now = ledger_in_words.read_deeds(visit.site.folder), visit.site.clock()
+    if visit.site.unrestricted() is None:
+        hidden = _hidden_appeals(visit)
+        return [each for each in every if getattr(each.event, "appeal", "") not in hidden]
+    contest = contest_of(visit)
+
+    def shown(state: State) -> list[ledger_in_words.Deed]:
+        seats = unrestricted_views.member_names(state, visit.actor.person)
+        return [
+            each
+            for each in every
+            if not (isinstance(each.event, PictureReceived) and each.event.picture in state.week_pictures)
+            and not (
+                isinstance(each.event, FormatEvent)
+                and any(tells_of_conflict(state, each.event, seat, now) for seat in seats)
+            )
+        ]
+
+    return contest.read(shown)
+
+
+def _hidden_appeals(visit: Visit) -> frozenset[str]:
+    """Returns the appeals that this organizer is not told of: they are on the review board and have a stake."""
+    if Role.BOARD not in visit.actor.roles:
+        return frozenset()
+    season, person = visit.season, visit.actor.person
+    return frozenset(each.id for each in season.appeals.values() if recusal.appeal_reason(season, each, person))
 
 
 def ledger(visit: Visit) -> HttpResponseBase:

@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import board_cases
+from orchestrator.application.contests import board_cases, unrestricted_views
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.domain.contest_events import Role
@@ -103,6 +103,7 @@ def desk(visit: Visit) -> HttpResponseBase:
                 messages.success(visit.request, "It is on the record.")
                 return redirect("organize-weeks")
     found = contest.read(waiting)
+    own_seats = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
     shown = {
         "seats": row_forms(SeatForm, (({"person": each.id}, each.name) for each in found["unseated"]), sent),
         "admissions": row_forms(AdmissionForm, (({"team": each}, each) for each in found["not_admitted"]), sent),
@@ -118,8 +119,8 @@ def desk(visit: Visit) -> HttpResponseBase:
         lost=lost_form(sent, *shown.values()),
         status=REFUSED if problem else 400 if sent is not None else 200,
         seated=found["seated"],
-        short_cases=contest.read(lambda state: board_cases.short_cases(state, now)),
-        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now)),
+        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
+        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now, own_seats)),
         **shown,
     )
 
