@@ -41,7 +41,7 @@ def decide(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Decide about an appeal, once and for all. What follows from it is an act of its own."""
+    """Record the final decision about an appeal. Consequences need a command of their own."""
     with seasons.administer(folder, by) as admin:
         _print([appeals.decide_appeal(admin, appeal, reason, upheld=upheld)], as_json=as_json)
 

@@ -34,8 +34,8 @@ class RecipeName(StrEnum):
 class PictureOptions:
     """Which pictures are learned: the digits, or archives."""
 
-    only: Annotated[list[str] | None, typer.Option(help="Train on this class only; repeat it for more.")] = None
-    side: Annotated[int, typer.Option(help="Enlarge the digits to so many pixels: 8 or 28.")] = _DIGITS_SIDE
+    only: Annotated[list[str] | None, typer.Option(help="Train only on this class; may be repeated.")] = None
+    side: Annotated[int, typer.Option(help="Height and width of the digits in pixels: 8 or 28.")] = _DIGITS_SIDE
     data: Annotated[
         Path | None, typer.Option("--data", help="Train on this archive of images and labels (npz), not on the digits.")
     ] = None
@@ -49,7 +49,7 @@ class PictureOptions:
             train_part, test_part = (training.load_digits(split, self.only or (), self.side) for split in _SPLITS)
             return train_part, test_part
         if self.only or self.side != _DIGITS_SIDE:
-            raise UsageError("--only and --side choose among the digits; leave them away with --data")
+            raise UsageError("--only and --side choose among the digits; leave them out with --data")
         return training.load_archive(self.data), training.load_archive(self.test)
 
 
@@ -68,7 +68,7 @@ def train(
     pictures: PictureOptions = PictureOptions(),
     as_json: Json = False,
 ) -> None:
-    """Train a classifier on the handwritten digits, or on pictures of yours, and measure it on pictures it never saw.
+    """Train a classifier on the handwritten digits, or on your own pictures, and measure it on pictures it never saw.
 
     Archives are read as `dataset: {kind: npz}` reads them. Standard error gets a line for each epoch.
     """

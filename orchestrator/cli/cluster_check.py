@@ -70,7 +70,7 @@ def check(
             f"--reach: a name that begins with {connectivity_probe.LISTENER_NAME} is the probe's own; take another"
         )
     if probing.look_only and probing.out_dir is not None:
-        raise UsageError("--look-only makes no pods, and --out wants one that looks; leave one away")
+        raise UsageError("--look-only makes no pods, but --out needs one; leave one of them out")
     read = None if contest is None else Contest(contest_file(contest))
     checks: list[Check] = []
     options = preflight.PreflightOptions(

@@ -21,7 +21,8 @@ def push(
 ) -> None:
     """Push the images that a cluster needs and its registry lacks: the runner's, the contest file's, the received ones.
 
-    What is there already is left alone. Exits with 1 when an image is neither here nor there, or would not be admitted.
+    Images that are already there stay as they are. Exits with 1 if an image is neither here nor there,
+    or would not be admitted.
     """
     settings, listed = push_images.required_images(place)
     done: list[PushResult] = []

@@ -170,7 +170,7 @@ def parse_side(text: str | Side) -> Side:
     try:
         return Side("defence" if text.lower() == "defense" else text.lower())
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no side; write attack or defence") from None
+        raise typer.BadParameter(f"{text!r} is not a side; write attack or defence") from None
 
 
 def fail(error: SparringError, *, as_json: bool) -> None:

@@ -19,12 +19,12 @@ from orchestrator.web.upload_files import unfinished_files
 @console.command
 def close(
     folder: season.ContestDir,
-    reason: Annotated[str, typer.Option("--reason", help="Why. Everybody sees it.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="The reason. Everybody sees it.")] = "",
     by: season.By = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would follow, and note nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would follow, and record nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Close submissions now: what arrived before is still admitted and counts, whatever comes later is refused."""
+    """Close submissions now: those that arrived before are still admitted and count, later ones are refused."""
     if dry_run:
         contest, found = seasons.read_contest(folder)
         uploads = unfinished_files(folder)

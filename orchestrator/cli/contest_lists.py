@@ -76,10 +76,10 @@ def teams(folder: season.ContestDir, as_json: Json = False) -> None:
 def submissions(
     folder: season.ContestDir,
     task: season.OnlyTask = None,
-    team: Annotated[str | None, typer.Option("--team", help="Those of this team.")] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Only those of this team.")] = None,
     side: Annotated[
         Side | None,
-        typer.Option("--side", parser=parse_side, metavar="attack|defence", help="Those of this side."),
+        typer.Option("--side", parser=parse_side, metavar="attack|defence", help="Only those of this side."),
     ] = None,
     as_json: Json = False,
 ) -> None:

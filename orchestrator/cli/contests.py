@@ -44,7 +44,7 @@ def record(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Note an event of the contest's format in its ledger: what the organizers decide under its rules."""
+    """Record an event of the contest's format in its ledger: a decision of the organizers under its rules."""
     pairs = [text.partition("=") for text in fields or ()]
     if wrong := [name for name, mark, _ in pairs if not (name and mark)]:
         raise UsageError(f"--set {wrong[0]!r}: write it as NAME=TEXT")
@@ -62,11 +62,11 @@ def record(
 def announce(
     folder: season.ContestDir,
     title: Annotated[str, typer.Argument(help="A line.", metavar="TITLE")],
-    text: Annotated[str, typer.Option("--text", help="What everybody is told. Bundles publish it.")],
+    text: Annotated[str, typer.Option("--text", help="The text. Bundles publish it.")],
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Tell everybody something: it is noted in the ledger, with its time."""
+    """Publish an announcement, which the ledger records with its time."""
     with seasons.administer(folder, by) as admin:
         said = announcements.announce(admin, title, text)
     if as_json:
@@ -79,7 +79,7 @@ def announce(
 @console.command
 def pictures(
     folder: season.ContestDir,
-    target: Annotated[Path, typer.Option("--out", help="Where the zip goes.")],
+    target: Annotated[Path, typer.Option("--out", help="The zip file to write.")],
     task: season.Task = None,
     as_json: Json = False,
 ) -> None:
@@ -106,7 +106,7 @@ def pictures(
 @console.command
 def sample(
     file: Annotated[Path, typer.Argument(help="The contest file, or its folder.", metavar="FILE")],
-    target: Annotated[Path, typer.Option("--out", help="Where the archive goes.")],
+    target: Annotated[Path, typer.Option("--out", help="The archive to write.")],
     task: season.Task = None,
     as_json: Json = False,
 ) -> None:

@@ -24,7 +24,7 @@ def copy(
 ) -> None:
     """Copy shipped examples, baselines, schemas or a cluster's objects to where you can change them.
 
-    They get the paths that they have in the repository, so that what they name in each other is found.
+    They get the same paths as in the repository, so that they find each other.
     """
     if not names:
         lines = shipped_files.list_shipped()

@@ -36,17 +36,18 @@ class EvaluateOptions:
         Path | None,
         typer.Option("--contest", help="The contest file its organizers gave you; default: a shipped warm-up."),
     ] = None
-    task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
+    task: Annotated[str | None, typer.Option("--task", help="The task; required if there are several.")] = None
     pictures: Annotated[
-        int | None, typer.Option("--pictures", min=1, help="Play only so many pictures, the first ones.")
+        int | None, typer.Option("--pictures", min=1, help="Play only this number of pictures, the first ones.")
     ] = None
     backend: Backend = "process"
     slots: Annotated[
-        int | None, typer.Option("--slots", min=1, help="Jobs at once; default: what the cores or GPUs allow.")
+        int | None,
+        typer.Option("--slots", min=1, help="Jobs at the same time; default: as many as cores or GPUs allow."),
     ] = None
     out_dir: Annotated[
         Path | None,
-        typer.Option("--out", help="Keep the round in this folder: the same command goes on where it ended."),
+        typer.Option("--out", help="Keep the round in this folder, so that the same command can continue it."),
     ] = None
 
     def read_contest(self) -> Contest:
@@ -135,7 +136,9 @@ def _print_report(wanted: Evaluation, found: EvaluationReport, kept: Path | None
         what = f"{fault.code}, {fault.times} times, {fault.pictures} pictures charged"
         out.print(f"[bold red]fault:[/] {what}: {safe_text(fault.message, 1000)}", soft_wrap=True)
     if found.faults:
-        out.print("remedy: `sparring submission check` shows the conversation and the last words", soft_wrap=True)
+        out.print(
+            "remedy: `sparring submission check` shows the conversation and the end of standard error", soft_wrap=True
+        )
     replay_output.print_findings(found.results, kept)
     for note in (*found.results.notes, *wanted.notes):
         console.print_sentences(out, f"[yellow]note:[/] {safe_text(note, 600)}")

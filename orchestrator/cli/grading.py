@@ -15,7 +15,8 @@ from orchestrator.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="People who grade pictures: plan, pages, answers.")
 Raters = Annotated[
-    list[str], typer.Option("--rater", help="A rater's id, such as r01, and no name: it is published. Repeat it.")
+    list[str],
+    typer.Option("--rater", help="A rater's id, such as r01; not a name, since it is published. May be repeated."),
 ]
 
 
@@ -24,7 +25,7 @@ Raters = Annotated[
 def plan(
     folder: season.ContestDir, rater: Raters, task: season.Task = None, by: season.By = None, as_json: Json = False
 ) -> None:
-    """Draw who grades which pictures, from the round's secret, and note it before the first answer (C7)."""
+    """Draw who grades which pictures, from the round's secret, and record it before the first answer (C7)."""
     with seasons.administer(folder, by) as admin:
         event = human_grading.plan_grading(admin, rater, task)
     _print_plan(event, as_json=as_json)
@@ -36,13 +37,13 @@ def more(
     folder: season.ContestDir,
     rater: Raters,
     appeal: Annotated[
-        list[str] | None, typer.Option("--appeal", help="Pictures of which a team appeals, as SUBMISSION=3,17.")
+        list[str] | None, typer.Option("--appeal", help="Pictures about which a team appeals, as SUBMISSION=3,17.")
     ] = None,
     task: season.Task = None,
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Ask for answers that are missing and that nobody was asked for, and for those of an appeal."""
+    """Plan further questions: about missing answers that no rater was asked for, and about appeals."""
     appeals = dict(map(_appeal, appeal or ()))
     with seasons.administer(folder, by) as admin:
         event = human_grading.plan_more(admin, appeals, rater, task)
@@ -71,12 +72,14 @@ def export(
 @console.command
 def import_(
     folder: season.ContestDir,
-    files: Annotated[list[Path], typer.Argument(help="What the pages saved, JSON or CSV.", metavar="FILE...")],
+    files: Annotated[
+        list[Path], typer.Argument(help="The files that the pages saved, JSON or CSV.", metavar="FILE...")
+    ],
     task: season.Task = None,
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Note what raters answered, all files or none. A later file of a rater adds answers and replaces none."""
+    """Record the raters' answers from all files or none. A later file of a rater adds answers and replaces none."""
     with seasons.administer(folder, by) as admin:
         received = human_grading.import_answers(admin, files, task)
     if as_json:

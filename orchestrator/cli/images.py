@@ -71,7 +71,7 @@ def load(
 ) -> None:
     """Bring in the image of a package or of a folder, so that contest files and commands can name it; print its id.
 
-    Every byte is looked at first, as those of a submission are. Exits with 1 when it is refused.
+    The command first checks every byte, as for a submission. Exits with 1 if the image is refused.
     """
     with tempfile.TemporaryDirectory(prefix="sparring-image-") as workspace:
         image_store = composition.make_backend(backend, Path(workspace)).image_store()

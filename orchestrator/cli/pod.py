@@ -23,7 +23,7 @@ def play(
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Play the job of this pod with its players. What came of it lies in the job's folder."""
+    """Play the job of this pod with its players, and write the result into the job's folder."""
     from orchestrator.application.rounds import pod_driver  # noqa: PLC0415  a probe needs none of it
     from orchestrator.executors.kubernetes.shared_volume import DriverOutcome  # noqa: PLC0415  a probe needs none of it
 

@@ -47,7 +47,7 @@ def probe(
     ),
     as_json: console.Json = False,
 ) -> None:
-    """Try to reach what no player may reach, listen, or write to the volume, and tell in the termination message."""
+    """Try to reach what no player may reach, listen, or write to the volume; the termination message has the result."""
     try:
         report = _run_probe(deed, seconds)
     except SparringError as error:

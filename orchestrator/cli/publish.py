@@ -21,14 +21,21 @@ _INTEGRITY_ONLY = "integrity only: without --key nobody knows whose it is"
 @console.command
 def publish(
     folder: season.ContestDir,
-    bundle: Annotated[Path, typer.Option("--out", help="The bundle's folder; it is made.", file_okay=False)],
-    sealed: Annotated[bool, typer.Option("--sealed", help="No label, no answer, no secret (the default).")] = False,
+    bundle: Annotated[
+        Path, typer.Option("--out", help="The bundle's folder, which the command makes.", file_okay=False)
+    ],
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="Without labels, answers and secrets (the default).")
+    ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="With labels, answers and secrets: they are public then.")
+        bool, typer.Option("--full", help="With labels, answers and secrets, which are then public.")
     ] = False,
     pictures: Annotated[bool, typer.Option("--pictures", help="With --full: also the pictures.")] = False,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="With --full: although rounds with the same labels are to be played.")
+        bool,
+        typer.Option(
+            "--unfinished", help="With --full: publish although rounds with the same labels are still to be played."
+        ),
     ] = False,
     by: season.By = None,
     as_json: Json = False,
@@ -59,19 +66,19 @@ def verify(
     path: Annotated[Path, typer.Argument(help="A bundle's folder, or a receipt.", metavar="BUNDLE|RECEIPT")],
     key: Annotated[str | None, typer.Option("--key", help="The fingerprint that the organizers published.")] = None,
     sealed: Annotated[
-        Path | None, typer.Option("--sealed", help="For a full bundle: the sealed one that it has to open.")
+        Path | None, typer.Option("--sealed", help="For a full bundle: a sealed one whose commitments it has to open.")
     ] = None,
     head: Annotated[
         list[str] | None, typer.Option("--head", help="A head that you kept from a board or page; may be repeated.")
     ] = None,
     receipt: Annotated[
-        list[Path] | None, typer.Option("--receipt", help="A receipt that you hold; may be repeated.")
+        list[Path] | None, typer.Option("--receipt", help="A receipt that you kept; may be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a bundle offline: signature, chains, commitments, and every number counted again; or check a receipt.
 
-    Names the first thing that does not hold, and exits with 1. Needs nothing but the bundle.
+    Names the first thing that is wrong, and exits with 1. Needs nothing but the bundle.
     """
     verified = publishing.verify_bundle_or_receipt(
         path, key, sealed, PriorEvidence(tuple(head or ()), tuple(receipt or ()))

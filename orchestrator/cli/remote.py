@@ -44,7 +44,7 @@ class RemoteOptions:
         str | None, typer.Option("--to", help="The site of a contest in place of DIR: https://cup.example.org.")
     ] = None
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="With --to: end once it has arrived, before it is admitted.")
+        bool, typer.Option("--no-wait", help="With --to: end when the submission has arrived, before it is admitted.")
     ] = False
     receipt: Annotated[
         Path | None, typer.Option("--receipt", help="With --to: where the receipt is kept; default: ID.receipt.json.")
@@ -80,7 +80,7 @@ def login(
 ) -> None:
     """Get a token for a contest's site: approve this machine in the browser. Only you can read its file.
 
-    Programs that nobody sits at read a token from SPARRING_TOKEN.
+    The variable SPARRING_TOKEN can hold the token instead, for programs that run unattended.
     """
     address = client_module.service_address(url)
     client_module.require_private(address)

@@ -45,13 +45,13 @@ def replay(
         bool, typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend.")
     ] = False,
     recorded_seeds: Annotated[
-        bool, typer.Option("--recorded-seeds", help="Tell sandboxes the seeds on record; default: fresh ones.")
+        bool, typer.Option("--recorded-seeds", help="Give sandboxes the recorded seeds; default: fresh ones.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Play what proved a finding again, in fresh sandboxes with the same image, and say whether it shows again.
 
-    Exits with 1 when it does not. Nothing is written to the round.
+    Exits with 1 if it does not. The command writes nothing to the round.
     """
     place = reproduce_finding.find_round_folder(folder)
     done = reproduce_finding.reproduce(

@@ -26,7 +26,7 @@ def status(
     folder: Annotated[
         Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
     ],
-    phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
+    phase: Annotated[str | None, typer.Option("--round", help="For a contest's folder: only this round.")] = None,
     task: season.OnlyTask = None,
     as_json: Json = False,
 ) -> None:

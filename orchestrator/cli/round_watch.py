@@ -21,9 +21,9 @@ def watch(
     folder: Annotated[
         Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
     ],
-    phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
+    phase: Annotated[str | None, typer.Option("--round", help="For a contest's folder: only this round.")] = None,
     task: season.OnlyTask = None,
-    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 5.0,
+    every: Annotated[float, typer.Option("--every", help="Seconds between two checks.", min=0.1)] = 5.0,
     as_json: Json = False,
 ) -> None:
     """Print the progress of begun rounds, a line for each change, until they are complete. It changes nothing.

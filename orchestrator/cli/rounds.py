@@ -56,7 +56,9 @@ RETRY_SECONDS = 15.0
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for ledger, blobs, results and report.", file_okay=False)]
-Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once; default: what the cores or GPUs allow.")]
+Slots = Annotated[
+    int | None, typer.Option("--slots", help="Jobs at the same time; default: as many as cores or GPUs allow.")
+]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")]
 
@@ -76,16 +78,17 @@ class PlayOptions:
     allow_unisolated: Unisolated = False
     engine: Annotated[
         str,
-        typer.Option("--engine", help="Where jobs run: local, or kubernetes, which has pods for a backend."),
+        typer.Option("--engine", help="Where jobs run: local, or kubernetes, where pods replace the backend."),
     ] = "local"
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="For kubernetes: how to reach it, outside of a pod.")
     ] = None
-    context: Annotated[str | None, typer.Option("--context", help="For kubernetes: which context of that file.")] = None
+    context: Annotated[str | None, typer.Option("--context", help="For kubernetes: the context in that file.")] = None
     unproved_network: Annotated[
         str,
         typer.Option(
-            "--unproved-network", help="For kubernetes: why to play where no probe shows that players reach nothing."
+            "--unproved-network",
+            help="For kubernetes: why to play without a probe that shows that players reach nothing.",
         ),
     ] = ""
 
@@ -138,7 +141,7 @@ class ExecutionOptions(PlayOptions):
 class SeasonOptions:
     """What is said of a contest in a folder."""
 
-    task: Annotated[str | None, typer.Option("--task", help="In a contest's folder: this task only.")] = None
+    task: Annotated[str | None, typer.Option("--task", help="For a contest's folder: only this task.")] = None
     by: season.By = None
 
 
@@ -147,10 +150,12 @@ class DryRunOptions:
     """What is asked before anything is played."""
 
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Play nothing: say what would run, what is reused, and what it takes.")
+        bool,
+        typer.Option("--dry-run", help="Play nothing: print what would run, what is reused, and how long it takes."),
     ] = False
     price: Annotated[
-        float | None, typer.Option("--price", min=0, help="With --dry-run: what a slot costs an hour, in any currency.")
+        float | None,
+        typer.Option("--price", min=0, help="With --dry-run: the price of a slot per hour, in any currency."),
     ] = None
 
 
@@ -176,12 +181,12 @@ def run(
 ) -> None:
     """Play every attack against every defence, then rank them.
 
-    A round that was interrupted goes on where it was: run the same command again.
+    To continue a round that was interrupted, run the same command again.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     options = where.run_options(log_json=logs.log_json)
     if before.price is not None and not before.dry_run:
-        raise UsageError("--price is what --dry-run reckons with; give both")
+        raise UsageError("--price is for the estimate of --dry-run; give both")
     if not contest.exists():
         raise UsageError(f"there is no {contest}; give a contest file, or a contest's folder")
     if contest.is_dir():
@@ -217,7 +222,7 @@ def request(
     season_: SeasonOptions = SeasonOptions(),
     as_json: Json = False,
 ) -> None:
-    """Ask for a round to be played by a worker, see `sparring work`."""
+    """Request that a worker (`sparring work`) play a round."""
     with seasons.administer(folder, season_.by) as admin:
         asked = round_requests.request_round(admin, phase, season_.task or "")
     if as_json:
@@ -234,7 +239,7 @@ def cancel(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Take back a request for a round. A worker that plays the round already goes on."""
+    """Cancel a request for a round. A worker that already plays the round continues."""
     with seasons.administer(folder, by) as admin:
         round_requests.cancel_request(admin, request_id)
     if as_json:
@@ -248,11 +253,13 @@ def cancel(
 def promote(
     folder: season.ContestDir,
     task: season.OnlyTask = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why it is done again, once the final round was begun.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why you promote again after the final round has begun.")
+    ] = "",
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Say who goes on to the final round, from the boards of the initial one (A4, A11, A12, A16)."""
+    """Promote submissions to the final round, from the boards of the initial one (A4, A11, A12, A16)."""
     season.promote(folder, task, reason, by, as_json=as_json)
 
 
@@ -297,7 +304,7 @@ def demo(
     )
     if site.serve_it:
         if format_name is not DemoFormat.TOURNAMENT or gpu:
-            raise UsageError("--serve opens the tournament's demo on processors; leave --format and --gpu away")
+            raise UsageError("--serve opens the tournament's demo on processors; leave --format and --gpu out")
         _serve_demo(out_dir, options, site.port, as_json=as_json)
         return
     contest = Contest(_DEMOS[format_name])

@@ -27,20 +27,20 @@ from orchestrator.ledger.contest_folder import ContestFolder
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
 By = Annotated[
-    str | None, typer.Option("--by", help="Who acts, for the ledger; bundles publish it. Default: organizer.")
+    str | None, typer.Option("--by", help="Your name for the ledger; bundles publish it. Default: organizer.")
 ]
-Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
-OnlyTask = Annotated[str | None, typer.Option("--task", help="This task only; default: every task.")]
+Task = Annotated[str | None, typer.Option("--task", help="The task; required if there are several.")]
+OnlyTask = Annotated[str | None, typer.Option("--task", help="Only this task; default: every task.")]
 ImageSide = Annotated[
     Side | None,
     typer.Option(
         "--side",
         parser=parse_side,
         metavar="attack|defence",
-        help="For an image: which side it plays. Default: as the manifest says.",
+        help="For an image: its side. Default: the manifest's.",
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
+Reason = Annotated[str, typer.Option("--reason", help="The reason, for the ledger. It may be published.")]
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip", ".npz")
 Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]
@@ -58,7 +58,7 @@ class BackendOptions:
 class ImageOptions:
     """What is said of an image, which has no manifest."""
 
-    name: Annotated[str, typer.Option("--name", help="For an image: its name. Default: as the manifest says.")] = ""
+    name: Annotated[str, typer.Option("--name", help="For an image: its name. Default: the manifest's.")] = ""
     side: ImageSide = None
 
 
@@ -75,7 +75,7 @@ Database = Annotated[
 def init(
     folder: ContestDir,
     template: Annotated[
-        str, typer.Option("--template", "--format", help="Which contest file to start from: of this format.")
+        str, typer.Option("--template", "--format", help="The format of the contest file to start from.")
     ] = "tournament",
     database: Database = None,
     by: By = None,
@@ -116,7 +116,7 @@ def submit(
             metavar="[DIR] SUBMISSION",
         ),
     ],
-    team_name: Annotated[str, typer.Option("--team", help="The team that hands it in.")],
+    team_name: Annotated[str, typer.Option("--team", help="The team that submits.")],
     task: Task = None,
     image: ImageOptions = ImageOptions(),
     where: BackendOptions = BackendOptions(),
@@ -124,11 +124,11 @@ def submit(
     site: RemoteOptions = RemoteOptions(),
     as_json: Json = False,
 ) -> None:
-    """Hand in a submission for a team. All objections come at once; a refused one uses up nothing.
+    """Submit an entry for a team. All problems come at once; a refused submission counts as no attempt.
 
-    DIR is the contest's folder on this machine. With --to the contest is a site elsewhere: a folder is packed, sent in
-    parts, and its admission is watched; a command that was interrupted goes on where it was.
-    The same submission of the same team again is no second try: it gets the receipt that it got.
+    DIR is the contest's folder on this machine. With --to the contest is a site elsewhere: the command packs a folder,
+    sends it in parts, and shows its admission. After an interruption the same command continues.
+    If a team submits the same again, it gets the first receipt, and no attempt is counted.
     """
     if site.to is not None:
         if (where, by) != (BackendOptions(), None):
@@ -208,7 +208,7 @@ def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, op
 
 @console.command
 def withdraw(folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False) -> None:
-    """Take a submission back in its team's name. It stays on record and counts as an attempt."""
+    """Withdraw a submission in its team's name. It stays in the ledger and counts as an attempt."""
     with seasons.administer(folder, by) as admin:
         admin.withdraw(submission, reason)
     _print_done({"withdrawn": submission, "reason": reason}, as_json=as_json)
@@ -218,7 +218,7 @@ def withdraw(folder: ContestDir, submission: Submission, reason: Reason, by: By 
 def disqualify(
     folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False
 ) -> None:
-    """Take a submission out of the ranking, with a reason on record."""
+    """Remove a submission from the ranking, and record the reason."""
     with seasons.administer(folder, by) as admin:
         admin.disqualify(submission, reason)
     _print_done({"disqualified": submission, "reason": reason}, as_json=as_json)
@@ -236,7 +236,7 @@ def set_source(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Record where a submission's source is published, or its licence, where it was wrong or came late (A6).
+    """Record the address of a submission's published source, or its licence, if it was wrong or missing (A6).
 
     `sparring correct`, the former name, works too.
     """
@@ -268,21 +268,21 @@ def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_j
 def board(
     folder: Annotated[Path | None, typer.Argument(help="The contest's folder.", metavar="DIR")] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="The site of a contest in place of DIR: https://cup.example.org.")
+        str | None, typer.Option("--from", help="The site of a contest instead of DIR: https://cup.example.org.")
     ] = None,
     phase: Annotated[str | None, typer.Option("--round", help="The round; default: the latest played.")] = None,
     task: OnlyTask = None,
     as_of: Annotated[
         datetime | None,
         typer.Option(
-            "--as-of", formats=["%Y-%m-%d"], help="The standing of an unrestricted contest when this day was over."
+            "--as-of", formats=["%Y-%m-%d"], help="The standing of an unrestricted contest at the end of this day."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site.
 
-    Of an unrestricted contest they are how it stands; --round shows the answers of a week.
+    For an unrestricted contest, show its standing; --round shows the answers of a week.
     """
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
@@ -316,9 +316,13 @@ def board(
 @console.command
 def rescore(
     folder: ContestDir,
-    apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger; needed to apply or drop.")] = "",
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the rules in contest.yaml from now on.")] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Record that you looked at the change and did not make it.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", help="The reason, for the ledger; required to apply or drop.")
+    ] = "",
     task: OnlyTask = None,
     by: By = None,
     as_json: Json = False,

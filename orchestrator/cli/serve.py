@@ -25,11 +25,11 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 class Listening:
     """Where the service is found."""
 
-    host: Annotated[str, typer.Option("--host", help="The address of this machine that it listens at.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port that it listens at.")] = 8000
+    host: Annotated[str, typer.Option("--host", help="The address on which the server listens.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on which the server listens.")] = 8000
     address: Annotated[
         str | None,
-        typer.Option("--address", help="Where people find it, such as https://cup.example.org; also in web.yaml."),
+        typer.Option("--address", help="The site's public address, such as https://cup.example.org; also in web.yaml."),
     ] = None
     database: Annotated[
         str | None,
@@ -65,7 +65,7 @@ def serve(
 ) -> None:
     """Serve a contest as a site with its pages and its API, and run the worker that admits and plays beside it.
 
-    The first start prints a link that makes whoever opens it an organizer.
+    The first start prints a link: the first person who opens it can become an organizer.
     """
     console.quiet_logs(log_json=False, verbose=verbose)
     run_service(folder, where, play, as_json=as_json)
@@ -111,7 +111,7 @@ def _announce(folder: Path, settings: WebSettings, link: str | None, *, as_json:
         return
     out.print(f"site     {settings.address}", soft_wrap=True)
     if link is not None:
-        out.print(f"organize {link}: open it within 24 hours; whoever does is an organizer", soft_wrap=True)
+        out.print(f"organize {link}: open it within 24 hours to become an organizer", soft_wrap=True)
     if settings.file.mail is None:
         out.print("mail     none: codes are written to this log; name a mail server in web.yaml", soft_wrap=True)
     out.print(f"folder   {safe_text(str(folder))}; end with Ctrl-C", soft_wrap=True)

@@ -53,14 +53,16 @@ class CheckOptions:
 
     contest: Annotated[
         Path | None,
-        typer.Option("--contest", help="The contest file its organizers gave you; default: a shipped one, on digits."),
+        typer.Option(
+            "--contest", help="The contest file that its organizers gave you; default: a shipped one, on digits."
+        ),
     ] = None
-    task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
+    task: Annotated[str | None, typer.Option("--task", help="The task; required if there are several.")] = None
     backend: Backend = "process"
     side: ImageSide = None
     access: Annotated[
         AccessKind | None,
-        typer.Option("--access", help="What an attack may ask the defence; default: as the contest says."),
+        typer.Option("--access", help="What an attack may ask the defence; default: the contest's."),
     ] = None
 
     @property
@@ -88,7 +90,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Play what the organizers play before they receive a submission, step by step, and say what to mend.
+    """Play what the organizers play before they receive a submission, step by step, and say what to fix.
 
     Exits with 1 when a step failed. The first failure ends it.
     """
@@ -175,7 +177,7 @@ def try_(
     against: Annotated[str, typer.Option("--against", help="A baseline of the contest, of the other side.")],
     under: CheckOptions = CheckOptions(),
     pictures: Annotated[
-        Path | None, typer.Option("--pictures", help="Where a page with pictures goes; default: trial.html.")
+        Path | None, typer.Option("--pictures", help="The page with pictures; default: trial.html.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -210,7 +212,7 @@ def debug(
         Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", help="Ask what this transcript asked, and compare the replies.")
+        Path | None, typer.Option("--replay", help="Ask the questions of this transcript, and compare the replies.")
     ] = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Run a Python player here, without time limits: for breakpoint().")
@@ -223,7 +225,7 @@ def debug(
     """
     if in_process:
         if save is not None or replay is not None or as_json or under.backend != "process":
-            raise UsageError("with --in-process, leave --save, --replay, --json and --backend away")
+            raise UsageError("with --in-process, leave --save, --replay, --json and --backend out")
         _debug_in_process(what, under, batch)
         return
     if save is not None:
@@ -355,13 +357,13 @@ def _print_step(number: int, step: CheckStep) -> None:
 
 def _print_failure(done: CheckReport) -> None:
     if done.steps[-1].name == self_check.BUILD_STEP:
-        out.print("\nwhat the builder said last:" if done.build_log else "\nthe builder was not asked")
+        out.print("\nthe end of the build log:" if done.build_log else "\nthe builder was not asked")
         for line in done.build_log[-STDERR_LINES:]:
             out.print(f"  {safe_text(line)}", soft_wrap=True)
     if done.steps[-1].name in _BEFORE_PLAY:
         return
     if done.conversation:
-        out.print("\nwhat was said (> to the player, < from it):")
+        out.print("\nthe conversation (> to the player, < from it):")
         out.print(safe_transcript(done.conversation), end="", soft_wrap=True)
     _print_stderr(done.stderr)
 

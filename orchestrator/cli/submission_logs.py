@@ -20,7 +20,7 @@ from orchestrator.scoring.results_file import SubmissionPart
 def logs(
     folder: season.ContestDir,
     submission: Annotated[str, typer.Argument(help="The submission's id.", metavar="SUBMISSION")],
-    phase: Annotated[str | None, typer.Option("--round", help="This round only.")] = None,
+    phase: Annotated[str | None, typer.Option("--round", help="Only this round.")] = None,
     task: season.OnlyTask = None,
     as_json: Json = False,
 ) -> None:

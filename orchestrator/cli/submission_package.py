@@ -47,7 +47,7 @@ class BuildOptions:
 def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOptions(), as_json: Json = False) -> None:
     """Build the image of a submission's folder, without a network, and print its id.
 
-    What the builder says goes to standard error and into a log. Exits with 1 when a step fails.
+    The build log goes to standard error and into a file. Exits with 1 if a step fails.
     """
     if how.tag and not _IMAGE_TAG.fullmatch(how.tag):
         raise UsageError(
@@ -91,7 +91,7 @@ def pack(
         str, typer.Option("--image", help="The image to pack; default: that of submission.yaml, if it is built.")
     ] = "",
     no_image: Annotated[
-        bool, typer.Option("--no-image", help="Pack the folder only: the image is built there.")
+        bool, typer.Option("--no-image", help="Pack only the folder; the organizers build the image.")
     ] = False,
     target: Annotated[Path | None, typer.Option("--out", help="The file; default: the name and .sparring.tar.")] = None,
     as_json: Json = False,

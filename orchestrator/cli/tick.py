@@ -8,9 +8,9 @@ from orchestrator.cli.console import Json, out, safe_text
 
 @console.command
 def tick(folder: season.ContestDir, as_json: Json = False) -> None:
-    """Run what time has made necessary in an unrestricted contest: close weeks, publish defences, settle stakes.
+    """Do what is due in an unrestricted contest: close weeks, publish defences, settle stakes.
 
-    A worker does the same each second. Run twice, or late, it notes nothing twice.
+    A worker does the same each second. If you run it twice, or late, it records nothing twice.
     """
     with open_unrestricted(folder) as contest:
         actions = contest.tick(seasons.now())

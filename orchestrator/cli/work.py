@@ -16,8 +16,8 @@ from orchestrator.cli.console import out, safe_text
 class WorkerOptions:
     """How a worker works."""
 
-    once: Annotated[bool, typer.Option("--once", help="Do what waits, and end.")] = False
-    by: Annotated[str, typer.Option("--by", help="Who notes that a round was played; bundles publish it.")] = "worker"
+    once: Annotated[bool, typer.Option("--once", help="Do everything that waits, and end.")] = False
+    by: Annotated[str, typer.Option("--by", help="The name that records played rounds; bundles publish it.")] = "worker"
 
 
 @console.command

@@ -266,7 +266,7 @@ def _parked_message(parked: Iterable[events.JobParked]) -> str:
     for event in parked:
         first.setdefault(event.submission, event)
     lines = [f"{name} waits: {event.stage} {event.code}: {event.message}" for name, event in first.items()]
-    remedy = "mend what is said above and run the same command again, or take the submission out of the contest"
+    remedy = "fix what is named above and run the same command again, or take the submission out of the contest"
     return "\n".join([*lines, f"everybody else was played; {remedy}"])
 
 

@@ -116,7 +116,9 @@ def _ask_helper(helper: str, server: str) -> tuple[str, str] | None:
     """Asks one of docker's programs for credentials; it answers with an error where it has none."""
     program = f"docker-credential-{helper}"
     if not _HELPER.fullmatch(helper):
-        raise UsageError("docker's config.json names a credential helper that can be none; mend credHelpers there")
+        raise UsageError(
+            "docker's config.json names a credential helper whose name is not valid; correct credHelpers there"
+        )
     try:
         done = subprocess.run(
             [program, "get"], input=server.encode(), capture_output=True, timeout=_HELPER_SECONDS, check=False

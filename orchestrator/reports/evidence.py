@@ -33,7 +33,7 @@ DEFENCE_FINDING_TEXTS: Mapping[FindingKind, str] = {
     FindingKind.CLOCK: "Time changes the decision: since the start, or of the day.",
     FindingKind.REFUSED: "It answered in play, and ended, broke the protocol or stalled when it was asked again.",
     FindingKind.QUERIES: "Queries of an attack get other decisions than the same questions in a fresh sandbox.",
-    FindingKind.INCONSISTENT: "Decisions differ more often than any device may; what they depend on could not be told.",
+    FindingKind.INCONSISTENT: "Decisions differ more often than any device may; no test showed what they depend on.",
 }
 """What each kind of finding against a defence means, in plain words."""
 ATTACK_FINDING_TEXTS: Mapping[FindingKind, str] = {

@@ -29,5 +29,5 @@ def _import_pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa  # noqa: PLC0415  it takes a third of a second and 170 MB
         from pyarrow.parquet import write_table  # noqa: PLC0415
     except ImportError as error:
-        raise UsageError("Parquet needs pyarrow; pip install 'sparring[parquet]', or leave --parquet away") from error
+        raise UsageError("Parquet needs pyarrow; pip install 'sparring[parquet]', or leave --parquet out") from error
     return pa, write_table

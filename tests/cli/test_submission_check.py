@@ -165,7 +165,7 @@ def test_a_broken_manifest_fails_first(player, contest) -> None:
     assert "manifest         FAILED" in done.stdout
     assert "name: 'No Name' is not allowed here (write lower case, digits, - and _)" in done.stdout
     assert "side: 'both' is not allowed here (write attack or defence)" in done.stdout
-    assert "remedy: mend these 2 problems" in done.stdout
+    assert "remedy: fix these 2 problems" in done.stdout
     assert "hello" not in done.stdout
     shipped = runner.invoke(app, ["submission", "check", str(player("attack_honest", side="both"))])
     assert "for other pictures" not in shipped.stdout.splitlines()[-1]

@@ -166,7 +166,7 @@ def test_refusals_name_everything_and_use_up_nothing(season, tmp_path) -> None:
     short = write_zip(tmp_path / "short.zip", season.noisy, left_out=7)
     assert "images/7: missing" in sparring("submit", cup, short, "--team", "Reds", code=1)
     assert "pictures, in an archive" in sparring("submit", cup, tmp_path / "hidden", "--team", "Reds", code=1)
-    assert "leave --side away" in sparring("submit", cup, short, "--team", "Reds", "--side", "defence", code=2)
+    assert "leave --side out" in sparring("submit", cup, short, "--team", "Reds", "--side", "defence", code=2)
     full = write_zip(tmp_path / "full.zip", season.noisy)
     if "0 left" in sparring("submit", cup, full, "--team", "Reds"):  # else midnight passed since the first
         third = write_zip(tmp_path / "third.zip", season.samples.pixels[::-1])

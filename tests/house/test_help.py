@@ -70,4 +70,4 @@ def test_the_exit_codes_are_stated_once() -> None:
 def test_a_filter_is_not_called_needed(name) -> None:
     """The option `--task` of a command that goes through all tasks says that it may be left out."""
     (task,) = (option for option in COMMANDS[name].params if "--task" in option.opts)
-    assert task.help == "This task only; default: every task."
+    assert task.help == "Only this task; default: every task."

@@ -243,7 +243,7 @@ def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) 
     if takes_pictures and hand_in.image:
         problems.append(Problem("image", "this contest takes pictures", "hand in an archive of pictures"))
     if takes_pictures and hand_in.side is Side.DEFENCE:
-        problems.append(Problem("side", "pictures are what an attack made", "leave the side away"))
+        problems.append(Problem("side", "pictures are what an attack made", "leave the side out"))
     if takes_pictures:
         request = replace(request, side=Side.ATTACK, name=hand_in.name or _picture_name(hand_in.file_name))
     against = admin.validate_request(request, None)

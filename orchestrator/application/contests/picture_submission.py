@@ -21,7 +21,7 @@ def submit_pictures(admin: ContestAdmin, request: SubmissionRequest, path: Path,
         Rejected: with every reason; the refusal is on record and used up nothing.
     """
     if request.side is Side.DEFENCE:
-        raise UsageError("pictures are what an attack made, and no defence; leave --side away")
+        raise UsageError("pictures are what an attack made, and no defence; leave --side out")
     name = request.name or path.stem
     handed = replace(request, name=name, side=Side.ATTACK, is_pictures=True)
     handed = replace(handed, package_name=request.package_name or path.name)

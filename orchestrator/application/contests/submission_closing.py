@@ -59,7 +59,7 @@ def reopening_obstacle(contest: Contest, season: Season) -> str:
     if season.closing is None:
         return "the organizers did not close submissions; dates are changed in contest.yaml (`opens`, `closes`)"
     if any(each.bundle == "full" for each in season.published_bundles):
-        return "a full bundle is published, and whoever has it knows the hidden labels"
+        return "a full bundle is published, and its readers know the hidden labels"
     if obstacle := contest.format.reopening_obstacle(season):
         return f"{obstacle}, by the submissions that there were"
     return ""

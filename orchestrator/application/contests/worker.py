@@ -102,7 +102,7 @@ def require_isolation(contest: Contest, how: RunOptions) -> None:
     is_process = (how.backend or PROCESS) == PROCESS and how.executor != KUBERNETES
     if is_process and not how.allow_unisolated and not contest.format.picture_formats():
         raise UsageError(
-            "teams are strangers, and the process backend does not isolate: say --backend container, "
+            "teams are strangers, and the process backend does not isolate players: give --backend container, "
             "or --allow-unisolated if you trust everybody who may hand in"
         )
 

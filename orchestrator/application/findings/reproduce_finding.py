@@ -108,8 +108,10 @@ def find_finding(findings: list[Finding], finding_id: str, out: Path) -> Finding
         raise UsageError(
             f"{len(matches)} findings begin with {printable(finding_id)}: {', '.join(matches)}; give one of them"
         )
-    known = ", ".join(f"{f.id} against {printable(f.submission)}" for f in findings) or "none"
-    raise UsageError(f"no finding {printable(finding_id)} in {out}; there is: {known}")
+    if not findings:
+        raise UsageError(f"the round in {out} has no findings")
+    known = ", ".join(f"{f.id} against {printable(f.submission)}" for f in findings)
+    raise UsageError(f"the round in {out} has no finding {printable(finding_id)}; it has {known}")
 
 
 def _require_opened(record: RoundView, out: Path) -> events.RoundOpened:

@@ -33,7 +33,7 @@ class PushState(StrEnum):
     PRESENT = "there"
     """The registry has it already: what the engine has, or more than the engine has."""
     ELSEWHERE = "elsewhere"
-    """Its name is in another registry, which is not asked: whoever calls it so pushes it."""
+    """Its name is in another registry, which is not asked: pushing it is for those who chose that name."""
     MISSING = "missing"
     REFUSED = "refused"
     """Admission on this machine's engine refuses it, which sees the files that a registry tells nothing of."""
@@ -115,7 +115,11 @@ def _registry_prefix(settings: ClusterSettings) -> str:
 def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend, resolver: ImageResolver) -> PushResult:
     if not image.in_our_registry:
         return PushResult(
-            image.owner, image.image, "", PushState.ELSEWHERE, "not in cluster.registry; whoever calls it so pushes it"
+            image.owner,
+            image.image,
+            "",
+            PushState.ELSEWHERE,
+            "not in cluster.registry, so it is not pushed; push it there yourself",
         )
     resolved, why = _look_up(resolver, image, settings)
     local_identity = "" if image.name.digest else _engine_identity(backend, image)

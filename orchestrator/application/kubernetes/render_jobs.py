@@ -129,7 +129,7 @@ def _secret(out: Path | None) -> bytes | None:
         return None
     folder = RoundFolder(out)
     if not folder.exists:
-        raise UsageError(f"there is no round in {out}; leave --out away to look at one that was not begun")
+        raise UsageError(f"there is no round in {out}; leave --out out to look at one that was not begun")
     return folder.secret()
 
 

@@ -118,7 +118,7 @@ def verify_bundle_or_receipt(
             raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
     if path.is_file():
         if sealed is not None or held != NO_EVIDENCE:
-            raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt away")
+            raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt out")
         return receipts.verify_receipt(path, key)
     bundle = Bundle.load(path, key)
     return verifier.verify_bundle(

@@ -23,7 +23,7 @@ CUDA_IMAGE = "sparring/base-torch:cuda"
 _PROBE_PROGRAM = """
 import torch
 if float(torch.ones(4, device="cuda").sum()) != 4:
-    raise SystemExit("the GPU reckons wrongly")
+    raise SystemExit("the GPU computed a wrong result")
 print(f"PyTorch {torch.__version__} with CUDA {torch.version.cuda} on {torch.cuda.get_device_name()}", flush=True)
 """
 _PROBE_SECONDS = 120.0

@@ -198,8 +198,8 @@ def _refuse_ignored_options(options: RunOptions) -> None:
         why = "plays on this machine"
     if unheeded := [option for option, value in given.items() if value]:
         raise UsageError(
-            f"{' and '.join(unheeded)} cannot be heeded: --engine {options.executor} {why}; "
-            "leave that away, or give another --engine"
+            f"{' and '.join(unheeded)} cannot be used: --engine {options.executor} {why}; "
+            "leave that out, or give another --engine"
         )
 
 

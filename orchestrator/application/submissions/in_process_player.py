@@ -231,7 +231,7 @@ def _script(folder: Path) -> Path:
     if not scripts or not Path(command[0]).name.startswith("python"):
         raise UsageError(
             f"`command: [{', '.join(command)}]` is no program in Python, and only these run in this process; "
-            "leave --in-process away"
+            "leave --in-process out"
         )
     return folder / scripts[0]
 

@@ -296,7 +296,7 @@ def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
         [problem] = error.problems
         return CheckStep(name, False, detail, f"{problem.place}: {problem.what}", problem.remedy)
     problems = [f"{each.place}: {each.what}" + (f" ({each.remedy})" if each.remedy else "") for each in error.problems]
-    return CheckStep(name, False, detail, "; ".join(problems), f"mend these {len(problems)} problems")
+    return CheckStep(name, False, detail, "; ".join(problems), f"fix these {len(problems)} problems")
 
 
 def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:

@@ -45,7 +45,7 @@ class Caller:
     def require_role(self, role: Role) -> None:
         """Raises ApiProblem (403) where this person does not have a role."""
         if role not in self.actor.roles:
-            problem = Problem("Authorization", f"this account has not the role {role}", "ask the organizers")
+            problem = Problem("Authorization", f"this account does not have the role {role}", "ask the organizers")
             raise ApiProblem(403, "role", problem)
 
     def spend(self, kind: RequestKind, who: str = "") -> None:
