@@ -34,7 +34,7 @@ def query_part(cell: Cell, asked: QueryRecord, fooled: NDArray[np.bool_] | None 
 
     A success is a picture that the defence misread at a query within the budget, and its number that of the first such
     query; or one that it misread when it was judged: then its number is how many queries were asked, at least 1. The
-    median is over all pictures: where half of them or more are none, it is more than was asked.
+    median is over all pictures, the lower one of two middle values: None where fewer than half of them are successes.
     """
     numbers = asked.fooled_at
     if fooled is not None:
