@@ -274,6 +274,11 @@ class Format(ABC, Generic[R]):
     def __init__(self, rules: R) -> None:
         self.rules = rules
 
+    @classmethod
+    def decides_prizes(cls, round_name: str) -> bool:
+        """Returns whether prizes follow from the boards of a round. Default: unless it promotes to a later one."""
+        return round_name != cls.promotes_from
+
     def play_rules(self) -> PlayRules:
         """Returns how adversarial examples are taken."""
         return PlayRules()

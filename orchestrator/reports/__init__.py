@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from orchestrator.domain.text import printable
 from orchestrator.reports import colours, formatting
-from orchestrator.reports.blocks import FormatTemplates
+from orchestrator.reports.blocks import FormatTemplates, decides_prizes
 from orchestrator.reports.examples import Example
 from orchestrator.reports.gallery import example_views
 from orchestrator.reports.page import page_of
@@ -93,6 +93,7 @@ def environment(*loaders: BaseLoader) -> Environment:
         palettes=colours.PALETTES,
         scales={theme: colours.scale(theme) for theme in colours.PALETTES},
         steps=colours.STEPS,
+        decides_prizes=decides_prizes,
     )
     made.filters.update(
         count=formatting.counted_noun,

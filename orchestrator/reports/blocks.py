@@ -63,6 +63,12 @@ def report_blocks(format_name: str) -> ReportBlocks:
     return found
 
 
+def decides_prizes(results: Results) -> bool:
+    """Returns whether prizes follow from the boards of a round. Raises UsageError where its format is not installed."""
+    decides: bool = plugins.load_plugin("formats", results.format).decides_prizes(results.round)
+    return decides
+
+
 class FormatTemplates(BaseLoader):
     """Finds the template `FORMAT/NAME` beside the class that the format names as its report."""
 

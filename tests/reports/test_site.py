@@ -337,7 +337,17 @@ def test_a_place_among_prizes_is_told_where_it_differs():
     """Where organizers are ranked above, the place of the next is said beside its rank (A5)."""
     boards = results_of().model_dump()["boards"]
     boards[0]["rows"][1] |= {"rank": 2, "prize_rank": 1, "no_prize": ""}
-    assert "place 1 among those who may get a prize" in Tree(reports.render_round(results_of(boards=boards), [])).words
+    words = "place 1 among those who may get a prize"
+    assert words in Tree(reports.render_round(results_of(boards=boards), [])).words
+    initial = results_of(boards=boards, round="initial")
+    assert words not in Tree(reports.render_round(initial, [])).words
+
+
+def test_only_a_round_that_decides_prizes_tells_a_place_for_prizes():
+    """On the page of a team: a place in the initial round is no prize, and is not called one."""
+    [page] = [page for name, page in pages_of().items() if name == "teams/team-of-square.html"]
+    final, *others = sorted(page.split('<section aria-labelledby="played-')[1:], key=lambda part: "final" not in part)
+    assert [part.count("for prizes") for part in (final, *others)] == [1, 0, 0]
 
 
 @given(st.lists(st.text(), max_size=12))

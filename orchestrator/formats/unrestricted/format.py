@@ -43,6 +43,11 @@ class Unrestricted(Format[UnrestrictedRules]):
     closes_itself = "each week closes by itself (U5)"
     has_season = True  # whose rounds come with defences and weeks
 
+    @classmethod
+    def decides_prizes(cls, _: str) -> bool:
+        """Returns False: prizes follow from settled pictures and time, and are on the page of money (U10)."""
+        return False
+
     def play_rules(self) -> PlayRules:
         """Returns that a defence may use chance: it is given a seed for each picture (U13)."""
         return PlayRules(allows_chance=True)
