@@ -45,6 +45,7 @@ def page_context(request: HttpRequest) -> dict[str, object]:
     return {
         "visit": visit,
         "contest": site.contest().file,
+        "closes_itself": site.contest().format.closes_itself,
         "messages": get_messages(request),
     }
 

@@ -7,8 +7,10 @@ import re
 import zipfile
 
 import pytest
+from typer.testing import CliRunner
 
 from orchestrator.application.contests import ledger_in_words, round_requests, seasons, submission_closing
+from orchestrator.cli.app import app
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent, PersonRecord, Role
 from orchestrator.domain.season import Season
@@ -305,8 +307,19 @@ def test_rules_are_shown_before_they_are_applied(season, organizer) -> None:
     assert "Put it on the record" not in text
 
 
+def test_the_page_of_bundles_shows_no_place_on_the_server(contest) -> None:
+    """Neither what keeps one from being published, nor a bundle that is there, names a folder of the machine."""
+    organizer = browser_with(contest, "Olga", Role.ORGANIZER)
+    (contest / "published" / "sealed-1").mkdir(parents=True)
+    page = organizer.get("/organize/publish/").content.decode()
+    assert "there is nothing to publish" in page
+    assert ">sealed-1.zip</a>" in page
+    assert "sparring verify sealed-1 --key sha256:" in page
+    assert [each for each in (str(contest.parent), "published/") if each in page] == []
+
+
 @pytest.mark.slow
-def test_a_sealed_bundle_is_offered_to_everybody(season, organizer) -> None:
+def test_a_sealed_bundle_is_offered_to_everybody(season, organizer, tmp_path) -> None:
     """As one zip, whose files are those of the bundle; a full one, which shows labels, to organizers alone."""
     page = organizer.get("/organize/publish/")
     assert "the final round of quarters was not played" in page.content.decode()
@@ -320,6 +333,11 @@ def test_a_sealed_bundle_is_offered_to_everybody(season, organizer) -> None:
     assert visitor.get("/organize/publish/sealed-1.zip").status_code == 302
     assert 'href="/downloads/sealed-1.zip"' in visitor.get("/downloads/").content.decode()
     assert visitor.get("/downloads/sealed-1.zip").getvalue() == data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:  # as the page says: unpacked, and verified with the key
+        archive.extractall(tmp_path / "unpacked")
+    key = re.search(r"sparring verify FOLDER --key (sha256:\w+)", visitor.get("/downloads/").content.decode())[1]
+    verified = CliRunner().invoke(app, ["verify", str(tmp_path / "unpacked" / "sealed-1"), "--key", key])
+    assert (verified.exit_code, "integrity only" in verified.output) == (0, False)
     full = {"name": "full-1", "unfinished": "on"}
     form = hidden_fields(organizer.get("/organize/publish/"))
     assert organizer.post("/organize/publish/", form | full).status_code == 302

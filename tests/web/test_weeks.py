@@ -744,12 +744,13 @@ def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
 
 
 def test_nobody_closes_submissions_of_weeks(world) -> None:
-    """The page says in one line that each week closes by itself (U5), and a form that is sent is refused."""
+    """No tab leads to the page, which says that each week closes by itself (U5); a form that is sent is refused."""
     client, said = world.client("Org"), "each week closes by itself (U5)"
     page = client.get("/organize/close/")
     assert page.status_code == 200
     assert said in page.content.decode()
     assert "Close submissions now" not in page.content.decode()
+    assert 'href="/organize/close/"' not in client.get("/organize/").content.decode()
     answer = client.post("/organize/close/", {"once": "x"})
     assert answer.status_code == 409
     assert said in answer.content.decode()

@@ -143,7 +143,7 @@ def require_publishable(
         Rejected: the format has a reason why nothing may be published now.
     """
     if not admin.season.played_rounds:
-        raise UsageError(f"no round was played in {admin.folder.path}; there is nothing to publish")
+        raise UsageError(f"no round of {admin.contest.file.contest} was played yet; there is nothing to publish")
     if kind == "full" and not unfinished:
         _require_finished(admin)
     rules = admin.contest.format
@@ -152,7 +152,7 @@ def require_publishable(
             f"the boards of {rules.name} follow from scores, which a sealed bundle cannot hold; give --full"
         )
     if problems := rules.publish_problems(admin.season, full=kind == "full", pictures=pictures):
-        raise Rejected(f"contest {admin.folder.path}", problems)
+        raise Rejected(f"contest {admin.contest.file.contest}", problems)
 
 
 def _require_finished(admin: ContestAdmin) -> None:
