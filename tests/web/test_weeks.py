@@ -591,12 +591,33 @@ def test_nobody_waits_for_organizers_to_play_a_round(world) -> None:
 
 def test_organizers_see_what_waits_for_them(world) -> None:
     """The first page counts what their page of the board, teams and payments has forms for."""
+    assert "may not attack yet" not in world.client("Org").get("/organize/").content.decode()  # the others defend
+    newcomers(world)
     text = world.client("Org").get("/organize/").content.decode()
-    assert '<a href="/organize/weeks/">2 teams that may not attack yet</a>' in text
+    assert '<a href="/organize/weeks/">1 team that may not attack yet</a>' in text
     assert "without a seat" not in text
     assert (
         'aria-current="page">Board, teams and payments<' in world.client("Org").get("/organize/weeks/").content.decode()
     )
+
+
+def newcomers(world) -> None:
+    """Founds the team of herons, which has handed in nothing."""
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        admin.add_team("herons", [PersonRecord(id=PEOPLE["Nell"], name="Nell")])
+
+
+def test_a_team_that_defends_does_not_wait_to_be_admitted(world) -> None:
+    """The board finds newcomers among what waits, and beside it the teams that defend; it may admit both (U4)."""
+    newcomers(world)
+    page = world.client("Bo").get("/board/").content.decode()
+    waiting, _, beside = page.partition("Teams that defend need no admission.")
+    assert ("/board/cases/admit:herons/" in waiting, "/board/cases/admit:owls/" in waiting) == (True, False)
+    assert "/board/cases/admit:owls/" in beside
+    assert "/board/cases/admit:kites/" not in world.client("Bea").get("/board/").content.decode()  # she is of them
+    decide_for(world, "/board/cases/admit:owls/", "admit:owls")
+    assert acts(world.folder, events.AttackerAdmitted)[-1].team == "owls"
+    assert "admit:owls" not in world.client("Bo").get("/board/").content.decode()
 
 
 def test_a_ruling_that_is_appealed_against_says_so(world) -> None:

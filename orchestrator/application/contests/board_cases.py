@@ -89,6 +89,27 @@ def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> lis
     return found
 
 
+def not_admitted(state: State) -> list[str]:
+    """Returns the teams that may not hand in pictures (U4)."""
+    return [team for team in state.season.teams if team not in state.admitted]
+
+
+def waiting_attackers(state: State) -> list[str]:
+    """Returns the teams that may not attack and do not defend, so that they wait to be admitted."""
+    defending = {each.team for each in state.defences.values()}
+    return [team for team in not_admitted(state) if team not in defending]
+
+
+def defending_teams(state: State, member: str, now: datetime) -> list[CaseLine]:
+    """Returns the admissions that a member may decide and that do not wait: those of teams that defend.
+
+    Nobody has to be admitted to defend (U4), and many such teams never attack.
+    """
+    waiting = waiting_attackers(state)
+    others = (CaseLine(f"admit:{team}", team) for team in not_admitted(state) if team not in waiting)
+    return [each for each in others if _may_act(state, member, each.id, now)]
+
+
 def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str] = ()) -> list[str]:
     """Returns rejections that wait for a confirmation which no member may give: all voted, or have a conflict.
 
@@ -194,6 +215,8 @@ def _is_open(state: State, case: str) -> bool:
     kind, _, subject = case.partition(":")
     if kind == "overrule":
         return subject in state.pictures and state.pictures[subject].status is not PictureStatus.RECEIVED
+    if kind == "admit":
+        return subject in not_admitted(state)
     named = [f"{kind}:{each}" for each in subject.split("+")] if kind == "stake" else [case]
     _, lines = _KINDS[kind]
     return {each.id for each in lines(state)}.issuperset(named)
@@ -247,9 +270,8 @@ def _readability(state: State) -> Iterator[CaseLine]:
 
 
 def _admissions(state: State) -> Iterator[CaseLine]:
-    for team in state.season.teams:
-        if team not in state.admitted:
-            yield CaseLine(f"admit:{team}", team)
+    for team in waiting_attackers(state):
+        yield CaseLine(f"admit:{team}", team)
 
 
 def _stakes(state: State) -> Iterator[CaseLine]:

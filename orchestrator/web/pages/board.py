@@ -69,7 +69,8 @@ def cases(visit: Visit) -> HttpResponseBase:
     if len(together) > 1 and all(":" not in each and "+" not in each for each in together):
         return redirect("board-case", case=f"stake:{'+'.join(sorted(together))}")
     waiting = contest.read(lambda state: board_cases.waiting_cases(state, member, now) if member else {})
-    return render(visit, "weeks/cases.html.j2", member=member, waiting=waiting)
+    defending = contest.read(lambda state: board_cases.defending_teams(state, member, now) if member else [])
+    return render(visit, "weeks/cases.html.j2", member=member, waiting=waiting, defending=defending)
 
 
 @limited(RequestKind.RATING)

@@ -133,7 +133,8 @@ def waiting(state: State) -> dict[str, Any]:
     return {
         "seated": sorted(state.board.members),
         "unseated": [each for each in state.season.roles[Role.BOARD].values() if person_key(each.id) not in seated],
-        "not_admitted": [team for team in state.season.teams if team not in state.admitted],
+        "not_admitted": board_cases.not_admitted(state),
+        "attackers_waiting": board_cases.waiting_attackers(state),
         "not_staked": [each.id for each in state.defences.values() if each.status is DefenceStatus.PUBLISHED],
         "unpaid": [(each.id, each.team, format_units(each.amount, state.books.currency)) for each in unpaid]
         if state.books
