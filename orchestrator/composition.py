@@ -1,4 +1,4 @@
-"""Which backend, which engine, which devices."""
+"""Chooses the implementations: which backend, which executor, which devices."""
 
 import os
 from pathlib import Path

@@ -1,9 +1,9 @@
 """Ends that nobody can attribute: how often they are played again before they count (rule X1).
 
 A player's stream ended, and the engine was not shown to have lived through it: it was being stopped, or had been
-killed. That is hardly ever the player's doing, so the step is played again. But it could be, so it is played again at
-most twice: whoever finds a way to take the engine down with itself gains two attempts and then a fault. From then on
-each such end in the job is a fault at once, so that a player that can never be started does not hold up every step.
+killed. The player is hardly ever the cause, so the step is played again. But it could be the cause, so the step is
+played again at most twice: a player that finds a way to end the engine gains two attempts, and then gets a fault. From
+then on each such end in the job is a fault at once, so that a player that never starts does not delay every step.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Queries to one defence: what an attack wants to know is asked, and what is on record of it is kept."""
+"""Asks one defence the queries of an attack, and keeps their record."""
 
 import hashlib
 from dataclasses import dataclass, replace

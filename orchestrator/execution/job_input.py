@@ -1,7 +1,7 @@
-"""What of a round's record one job reads, so that it can be played where the whole record is not.
+"""Selects the events of a round that one job reads, so that a driver can play the job without the whole ledger.
 
-The events fold to a record that is to this job what the whole one is: who reads more than this is wrong there, which
-tests/execution/test_one_player_per_process.py shows by playing whole rounds from both.
+The selected events fold to a record that is the same to this job as the whole one. Code that reads more than that would
+fail there; tests/execution/test_one_player_per_process.py checks this by playing whole rounds from both.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the players of a job are asked, step by step, from the record alone: a resumed job goes on where it stopped."""
+"""Derives the questions to a job's players from the record alone, step by step, so that a resumed job continues."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Pictures that were handed in in place of a program, as the record has what an attack made (rule C2)."""
+"""Records submitted pictures in the form of an attack's output: teams submit them instead of a program (rule C2)."""
 
 from dataclasses import replace
 

@@ -28,7 +28,7 @@ from orchestrator.protocol.messages import LimitsHeader, TaskHeader
 from orchestrator.sandboxes.base import POLL_SECONDS, Ending, Exit, Sandbox
 
 QueryAnswer = Callable[[wire.AttackQuery], wire.QueryReply]
-"""Returns what an attack is told in answer to a query."""
+"""Returns the answer that an attack gets to a query."""
 GRACE_SECONDS = 1.0
 """Seconds after a deadline in which bytes that were already on their way are still read."""
 EXIT_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""The players of one job: started one after another, the next one ahead where that is allowed, and ended."""
+"""Starts the players of one job one after another, the next one in advance where that is allowed, and ends them."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -114,7 +114,7 @@ class PlayerPool:
         self.runs_from_copy = fresh_copy is not None
         """Whether the sandboxes to come are started from the fresh copy, or from the image that play started."""
         self.latest_seed: int | None = None
-        """The seed that was told last; None where none was since the job's last finished step."""
+        """The seed that a sandbox got last; None where none got one since the job's last finished step."""
         self._context, self._submission, self._job, self._device = context, submission, job, device
         self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
         self._repeated_seed: int | None = None
@@ -136,7 +136,7 @@ class PlayerPool:
         self.budget, self._replacement_due = budget, replacement_due
 
     def repeat_seed(self, seed: int | None) -> None:
-        """Has the sandboxes to come told this seed; with None each is told one of its own again."""
+        """Gives this seed to later sandboxes; with None each gets a seed of its own again."""
         self._repeated_seed = seed
 
     def take_exits(self) -> list[SandboxExit]:

@@ -1,7 +1,7 @@
 """The broker: an attack asks, a defence answers, and neither ever sees the other (rule X6).
 
-It is between two sandboxes and hands over labels, scores or gradients, nothing else. It keeps the budget of each
-picture; what is over it is not asked.
+It connects two sandboxes and passes on labels, scores or gradients, and nothing else. It counts the queries about each
+picture, and refuses a query that asks for more than the picture has left.
 """
 
 import time
@@ -56,7 +56,7 @@ class Broker:
         self.record.attacked[:] = True
 
     def answer(self, query: AttackQuery) -> QueryReply:
-        """Returns what the attack is told.
+        """Returns the answer that the attack gets.
 
         A query that asks more about a picture than it has left is refused as a whole, and costs nothing.
 

@@ -1,4 +1,4 @@
-"""A finding played again, for whoever doubts it: the same questions in fresh sandboxes. Nothing goes on record.
+"""Plays a finding again, for people who doubt it: the same questions in fresh sandboxes. Nothing is recorded.
 
 The sandboxes run from what those of the round's replays did: a copy of the image's files, where the backend makes one.
 """
@@ -57,7 +57,7 @@ class QuestionRow:
 
 @dataclass(frozen=True, slots=True)
 class ReproducedSession:
-    """One recorded session in a fresh sandbox. `step` is its number on record, `seed` what the sandbox is told now."""
+    """One recorded session in a fresh sandbox. `step` is its recorded number, `seed` what the sandbox gets now."""
 
     step: int
     purpose: str
@@ -126,7 +126,7 @@ class FindingReproducer:
         view: the round's record.
         finding: what to show again.
         device: the GPU to play on, if any.
-        recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
+        recorded_seeds: whether a defence's sandboxes get the recorded seeds, instead of fresh ones.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class FindingReproducer:
         return ReproducedSession(step.step, session.purpose, session.batch, seed, tuple(lines))
 
     def _session_seed(self, recorded: int | None, step: int) -> int:
-        """Returns what the sandboxes of a session are told: what they were, or one fresh number for each recorded."""
+        """Returns the seeds for a session's sandboxes: the recorded ones, or a fresh one for each of them."""
         fresh = self._context.secret_seed(self._finding.job, "seed", str(step))
         if recorded is None:
             return fresh
@@ -344,7 +344,7 @@ class FindingReproducer:
         return examples
 
     def _make_pool(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> PlayerPool:
-        """Returns the players of one session: the first is told the seed, if any, others after a fault fresh ones."""
+        """Returns the players of one session: the first gets the seed, if any; later ones get fresh seeds."""
         context, job = self._context, self._finding.job
 
         def fresh() -> Iterator[int]:

@@ -57,7 +57,7 @@ class RoundContext:
     needs_gradients: bool = False
     """Whether a defence that gives no gradients is refused, at its `ready` (rule A12)."""
     allows_chance: bool = False
-    """Whether a defence is told a seed with each picture (U13)."""
+    """Whether a defence gets a seed with each picture (U13)."""
     access: Access = field(default_factory=Access)
     organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
     """The attacks of the roster that have no image, by their names."""
@@ -94,7 +94,7 @@ class RoundContext:
         return attack in self.organizer_attacks or self.access.allows_queries
 
     def task_header(self) -> TaskHeader:
-        """Returns what a player is told of the task (rule A2)."""
+        """Returns the description of the task that a player gets (rule A2)."""
         budget = self.task.budget
         return TaskHeader(
             name=self.task.name,
@@ -104,7 +104,7 @@ class RoundContext:
         )
 
     def limits_header(self, step_seconds: float, batch: int) -> LimitsHeader:
-        """Returns what a player is told of its limits."""
+        """Returns the limits as a player gets them."""
         return LimitsHeader(
             ready_seconds=self.limits.ready_seconds,
             step_seconds=step_seconds,
@@ -115,7 +115,7 @@ class RoundContext:
         )
 
     def queries_header(self) -> QueriesHeader | None:
-        """Returns what an attack is told of its queries; None where the contest allows none."""
+        """Returns what an attack may query, as it gets it; None where the contest allows nothing."""
         if not self.access.allows_queries:
             return None
         prices = {Want(kind): price for kind, price in self.access.prices.items()}

@@ -73,7 +73,7 @@ class AttackQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryReply:
-    """What an attack is told in answer to a query.
+    """The answer that an attack gets to a query.
 
     Attributes:
         left: what each position of the query has left.
@@ -97,8 +97,8 @@ class Session:
     Args:
         role: the side the player plays.
         classes: how many classes the task has; larger labels are malformed.
-        payload_limit: the longest payload accepted, in bytes; the player is told in `hello`.
-        queries: what an attack may ask the defence about; None for nothing. It is told in `hello`.
+        payload_limit: the longest payload accepted, in bytes; `hello` tells the player.
+        queries: what an attack may ask the defence about; None for nothing. `hello` tells the attack.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ending things for sure: once, whoever asks, and again later where it failed."""
+"""Ends each thing exactly once, even if several threads ask, and tries again later where that failed."""
 
 import threading
 from collections import deque

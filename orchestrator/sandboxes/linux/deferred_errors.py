@@ -1,4 +1,4 @@
-"""Doing many things of which some may fail: the others are done all the same, then the first fault is told."""
+"""Does many things of which some may fail: it does the others nevertheless, then raises the first fault."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -21,8 +21,8 @@ _BLOCK_BYTES = 64 * 1024
 _GRACE_SECONDS = 1.0
 _MAX_DRAIN_READS = 64
 EXIT_REPORT_SECONDS = 5.0
-"""Seconds that we wait after a container ended without a word, before that is told. A node that takes a pod away as a
-whole ends us within them: it gives containers 2 s or what the pod says, and the pod says 1."""
+"""Seconds that we wait after a container ended without a message, before we report that. A node that removes a
+whole pod ends us within this time: it gives containers 2 s or what the pod says, and the pod says 1."""
 END_SECONDS = 10.0
 """Seconds that a player has to be gone once it was let go of."""
 
