@@ -65,7 +65,7 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
         UsageError: it has no name for the image, or no such flavour.
     """
     if wanted.flavour not in FLAVOURS:
-        raise UsageError(f"there is no variant {wanted.flavour!r}; there is {', '.join(FLAVOURS)}")
+        raise UsageError(f"there is no variant {wanted.flavour!r}; the variants are {', '.join(FLAVOURS)}")
     problems: list[Problem] = []
     submission_manifest = _collect_problems(problems, lambda: manifest.read_manifest(folder))
     tree = _collect_problems(problems, lambda: scan_folder(folder))

@@ -63,7 +63,7 @@ def test_a_contest_is_opened_once(empty) -> None:
     empty.write()
     with pytest.raises(UsageError, match="not empty"):
         seasons.create_contest(empty.folder.path, "tournament")
-    with pytest.raises(UsageError, match="there is no template 'golf'; there is tournament"):
+    with pytest.raises(UsageError, match="there is no template 'golf'; the templates are tournament"):
         seasons.create_contest(empty.path / "new", "golf")
     with pytest.raises(UsageError, match="too long a name"):
         seasons.open_contest(empty.folder.path, "x" * 121)
@@ -155,7 +155,7 @@ def test_rounds_have_an_order(entered) -> None:
     """An unknown round, a final before its promotion and a promotion before its round are refused with the remedy."""
     with pytest.raises(UsageError, match="has no round 'semi'; it has initial, final"):
         entered.play("semi")
-    with pytest.raises(UsageError, match="there is no task 'thirds'; there is quarters, halves"):
+    with pytest.raises(UsageError, match="there is no task 'thirds'; the tasks are quarters, halves"):
         entered.play("initial", "thirds")
     with pytest.raises(UsageError, match="nobody was promoted on quarters yet; run `sparring round promote` first"):
         entered.play("final")

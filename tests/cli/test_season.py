@@ -272,7 +272,10 @@ def test_who_acts_can_be_named(entered) -> None:
     ("arguments", "text"),
     [
         (["contest", "init", "{}"], "is not empty; give a new folder"),
-        (["contest", "init", "{}/new", "--template", "golf"], "there is no template 'golf'; there is tournament"),
+        (
+            ["contest", "init", "{}/new", "--template", "golf"],
+            "there is no template 'golf'; the templates are tournament",
+        ),
         (["contest", "open", "{}"], "holds a contest already"),
         (["team", "add", "{}", "Nobody"], "give its people, each once (`--member ID:NAME`)"),
         (["team", "add", "{}", "Two", "--member", ":Ada"], "write a person as ID:NAME"),
@@ -288,7 +291,7 @@ def test_who_acts_can_be_named(entered) -> None:
         (["round", "run", "{}"], "give the round to play, and no --out"),
         (["round", "run", "{}", "semi"], "has no round 'semi'; it has initial, final"),
         (["round", "run", "{}", "final"], "run `sparring round promote` first"),
-        (["round", "run", "{}", "initial", "--task", "faces"], "there is no task 'faces'; there is digits"),
+        (["round", "run", "{}", "initial", "--task", "faces"], "there is no task 'faces'; the tasks are digits"),
         (["round", "promote", "{}"], "the round initial of digits was not played; run `sparring round run"),
         (["board", "{}"], "no round was played in"),
         (["board", "{}", "--round", "final"], "the round 'final' of digits was not played"),
@@ -409,7 +412,7 @@ def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
     unknown = sparring("submission", "list", entered, "--team", "Nobody")
     assert (unknown.exit_code, "there is no team 'Nobody'; there is Corner Shop" in said(unknown)) == (2, True)
     refused = sparring("submission", "list", entered, "--task", "cats")
-    assert (refused.exit_code, "there is no task 'cats'; there is digits" in said(refused)) == (2, True)
+    assert (refused.exit_code, "there is no task 'cats'; the tasks are digits" in said(refused)) == (2, True)
     wrong = sparring("submission", "list", entered, "--side", "both")
     assert (wrong.exit_code, "write attack or defence" in said(wrong)) == (2, True)
     licensed = sparring("correct", entered, "corners", "--license", "MIT", "--reason", "published", "--json")

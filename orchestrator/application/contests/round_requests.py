@@ -23,7 +23,7 @@ def request_round(admin: ContestAdmin, round_: str, task: str = "") -> RoundRequ
             rounds = {each.name: each for each in admin.contest.format.rounds(admin.season, name)}
             if round_ not in rounds:
                 raise UsageError(
-                    f"there is no round {printable(round_, 80)!r}; there is {', '.join(rounds) or 'none yet'}"
+                    f"there is no round {printable(round_, 80)!r}; the rounds are {', '.join(rounds) or 'none yet'}"
                 )
             if blocked := rounds[round_].blocked:
                 raise UsageError(f"the round {round_!r} cannot be played: {blocked}")

@@ -76,7 +76,7 @@ def create_contest(
         StoreFault: the database cannot be reached, or the disk is full; nothing is left then.
     """
     if template not in TEMPLATES:
-        raise UsageError(f"there is no template {template!r}; there is {', '.join(TEMPLATES)}")
+        raise UsageError(f"there is no template {template!r}; the templates are {', '.join(TEMPLATES)}")
     folder = ContestFolder(path)
     folder.create()
     text = resources.resource_path("examples", "templates", f"{template}.yaml").read_text("utf-8")
@@ -206,7 +206,7 @@ def task_names(admin: ContestAdmin, only: str | None = None) -> list[str]:
     """Returns the names of the contest's tasks, or the one that was asked for. Raises UsageError."""
     names = [task.name for task in admin.contest.file.all_tasks]
     if only is not None and only not in names:
-        raise UsageError(f"there is no task {only!r}; there is {', '.join(names)}")
+        raise UsageError(f"there is no task {only!r}; the tasks are {', '.join(names)}")
     return names if only is None else [only]
 
 

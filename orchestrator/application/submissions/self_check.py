@@ -329,6 +329,8 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
 def _admit_opponent(name: str, side: Side, setup: CheckSetup) -> tuple[Submission, Image]:
     known = opponents(setup.contest, side)
     if name not in known:
-        raise UsageError(f"no baseline {name!r} to try a submission against; there is {', '.join(known) or 'none'}")
+        raise UsageError(
+            f"no baseline {name!r} to try a submission against; the contest has {', '.join(known) or 'none'}"
+        )
     identify = entry_images.admitter_with_builds(setup.backend, setup.workspace)
     return admission.admit_baseline(setup.contest, identify, name)
