@@ -4,6 +4,7 @@ No script, no font, no address outside: style and pictures are inside the page, 
 nothing more. The same results give the same bytes.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import Results
 
 MAX_TEXT = 2000
+_LINE_END = re.compile("\r?\n")
 """The longest text in one place of the page, in characters."""
 
 
@@ -124,5 +126,8 @@ def _data_uri(document: bytes) -> Markup:
 
 
 def _make_printable(value: object) -> object:
-    """Every expression's value passes here before it is escaped; markup of our own templates and pictures does not."""
-    return printable(value, MAX_TEXT) if type(value) is str else value
+    """Every expression's value passes here before it is escaped; markup of our own templates and pictures does not.
+
+    The ends of lines become spaces, as a browser shows them: people write their reasons in several lines.
+    """
+    return printable(_LINE_END.sub(" ", value), MAX_TEXT) if type(value) is str else value

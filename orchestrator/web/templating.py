@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader
 from orchestrator import reports
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
+from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit, actor_of, team_slugs
 from orchestrator.web.typed_text import typed_words
 
@@ -22,6 +23,7 @@ def environment(**_options: Any) -> Environment:
     made.globals.update(
         url=_url, static=static_files.address, sign_in_providers=_sign_in_providers, typed_words=typed_words
     )
+    made.filters["paragraphs"] = paragraphs
     return made
 
 

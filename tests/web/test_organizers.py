@@ -409,6 +409,16 @@ def test_the_ledger_names_people_and_is_read_page_by_page(season, organizer) -> 
     assert "opened the contest" not in organizer.get(f"{kind}&page=2").content.decode()
 
 
+def test_a_reason_of_several_lines_is_read_as_one_text(season, organizer) -> None:
+    """On the boards, and on the pages of the team: no page shows how its lines end."""
+    reason = {"reason": "It slept.\r\nOnce an hour.", "once": "a"}
+    assert organizer.post("/organize/submissions/attack_honest/disqualify/", reason).status_code == 302
+    for page in ("/organize/submissions/", "/teams/one/"):
+        text = client_of().get(page).content.decode() if page == "/teams/one/" else organizer.get(page).content.decode()
+        assert "It slept. Once an hour." in text
+        assert "It slept.\\" not in text
+
+
 def test_every_kind_of_event_has_its_words() -> None:
     """A kind that is added needs a sentence."""
     assert set(ledger_in_words._WORDS) == set(CoreContestEvent.__args__)

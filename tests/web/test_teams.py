@@ -504,7 +504,7 @@ def test_a_team_sees_its_results_and_appeals(cup, ada, bo, accused) -> None:
         decide_appeal(desk, appeal.id, "the machine was cold", upheld=False)
     assert f"{address}appeal/" not in text_of(ada.get(address))  # nothing is left to appeal against
     page = text_of(ada.get("/my/rooks/"))
-    assert "<p>was &lt;warm&gt;.</p>" in page
+    assert "<br>was &lt;warm&gt;.</p>" in page
     assert "the machine was cold" in page
     assert finding["id"] not in page
     theirs = text_of(bo.get("/my/knights/")) + text_of(bo.get("/my/knights/results/"))

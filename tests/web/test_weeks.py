@@ -356,6 +356,24 @@ def test_the_board_decides_an_appeal_on_its_pages(world) -> None:
     assert "It is a drawing." not in public
 
 
+def test_what_a_team_and_the_board_write_is_shown_whole(world) -> None:
+    """Line by line: an appeal takes 10,000 characters, and a page cuts one text off after 2,000."""
+    lines = [f"{number}: " + "It is a model bird. " * 60 for number in range(8)]
+    page = f"/my/owls/pictures/{world.pictures['broken']}/"
+    assert world.client("Oda").post(page, {"text": "\r\n\r\n".join(lines)}).status_code == 302
+    appeal = acts(world.folder, events.PictureAppealed)[-1].appeal
+    case, question = f"/board/cases/appeal:{appeal}/", f"appeal:{appeal}:bird"
+    told = world.client("Bix").get(case).content.decode()
+    assert [each for each in lines if f'<p dir="auto">{each.rstrip()}' not in told] == []
+    for name in ("Bo", "Bix"):
+        assert world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
+    decide = {"act": "decide", "question": question, "reason": "It is alive.\r\nTwo of us know it."}
+    assert world.client("Bix").post(case, decide).status_code == 302
+    told = world.client().get(f"/pictures/{world.pictures['broken']}/").content.decode()
+    assert "It is alive.<br>Two of us know it." in told
+    assert "\\r" not in told
+
+
 def decide_for(world, case: str, question: str) -> None:
     """Has b2 and b3 vote for the answer to a question, and b2 note it."""
     for name in ("Bo", "Bix"):

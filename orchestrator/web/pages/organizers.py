@@ -20,7 +20,7 @@ from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
 from orchestrator.web.pages import week_desk
 from orchestrator.web.pages.organizer_submissions import refusals
-from orchestrator.web.people import names_of, paragraphs
+from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import contest_of
@@ -65,7 +65,7 @@ def announce(visit: Visit) -> HttpResponseBase:
     preview = None
     if posted and form.is_valid():
         title, text = form.cleaned_data["title"], form.cleaned_data["text"]
-        preview = (title, paragraphs(text))
+        preview = (title, text)
         match visit.request.POST.get("step"):
             case "publish":
                 problem, done = act_once(visit, form, lambda admin: announcements.announce(admin, title, text))
@@ -79,7 +79,7 @@ def announce(visit: Visit) -> HttpResponseBase:
         form=form,
         preview=preview,
         problem=problem,
-        said=[(each, paragraphs(each.text)) for each in reversed(visit.season.announcements)],
+        said=list(reversed(visit.season.announcements)),
         status=409 if problem else 200,
         now=visit.site.clock(),
         names=names_of(visit.season),
@@ -192,7 +192,7 @@ def ledger(visit: Visit) -> HttpResponseBase:
             deed,
             names(deed.event.actor),
             ledger_in_words.sentence(deed.event, visit.season, names),
-            paragraphs(ledger_in_words.reason_of(deed.event)),
+            ledger_in_words.reason_of(deed.event),
         )
         for deed in page.object_list
     ]

@@ -14,7 +14,6 @@ from orchestrator.reports.evidence import Evidence, evidence_of
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import DecisionForm
-from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 from orchestrator.web.typed_text import typed_in_request
@@ -72,8 +71,6 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
         visit,
         "review/appeal.html.j2",
         appeal=one,
-        text=paragraphs(one.text),
-        decision=paragraphs(one.decision.reason) if one.decision else [],
         entry=visit.season.entries[one.submission],
         page=_findings(visit, one),
         on_finding=visit.site.contest().format.rules.on_finding.value,
