@@ -11,6 +11,7 @@ from selenium.webdriver.common.by import By
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.roles import grant_role
+from orchestrator.application.contests.unrestricted_contest import open_unrestricted
 from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
@@ -19,6 +20,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
 from tests import chromium, postgresql
 
+from ..formats.unrestricted.simulated_contest import answers
 from . import week_world
 from .browsing import AXE, SCHEMES, WIDE, Person, Service
 from .conftest import ADDRESS, acts, empty_tables
@@ -383,6 +385,77 @@ def decide_for(world, case: str, question: str) -> None:
     assert noted.status_code == 302
 
 
+def test_a_panel_decides_an_appeal(world) -> None:
+    """The case says that raters are asked; then who appealed still finds the picture, with the panel's reason."""
+    appeal, picture = world.appeals["kites"], world.pictures["kites"]
+    case = f"/board/cases/appeal:{appeal}/"
+    assert "New raters are asked" not in world.client("Bo").get(case).content.decode()
+    assert world.client("Bo").post(case, {"act": "panel"}).status_code == 302
+    told = world.client("Bix").get(case).content.decode()
+    assert ("New raters are asked" in told, "Ask five new raters" in told) == (True, False)
+    with open_unrestricted(world.folder) as contest:
+        for number in range(4, 9):
+            said = {"rater": f"r{number}", "answers": answers(side=SIDE, real=number == 4)}
+            contest.propose(events.PictureRated(actor="desk", picture=picture, appeal=appeal, **said), world.now)
+        contest.tick(world.now)
+    assert world.client("Bo").get(case).status_code == 404
+    own = world.client("Kim").get(f"/my/kites/pictures/{picture}/").content.decode()
+    assert "<dd>not valid" in own
+    assert "The panel finds: invalid." in own
+    assert "The panel finds: invalid." in world.client("Fay").get(f"/my/foxes/pictures/{picture}/").content.decode()
+
+
+def test_a_prize_is_confirmed_and_paid(world) -> None:
+    """The defence holds, the board confirms every rejection, and organizers pay: each page says how far it is."""
+    from orchestrator.web import contest_site
+
+    contest, own = contest_site.current_site().unrestricted(), world.pictures
+    decide_for(world, "/board/cases/stake:d3/", "stake:d3")
+    with open_unrestricted(world.folder) as opened:
+        rated = [(own["waits"], "r1"), (own["waits"], "r2"), (own["waits"], "r3")]
+        for picture, rater in rated:
+            said = {"rater": rater, "answers": answers(side=SIDE, real=False)}
+            opened.propose(events.PictureRated(actor=rater, picture=picture, **said), world.now)
+    for case, question in (
+        (f"appeal:{world.appeals['kites']}", f"appeal:{world.appeals['kites']}:bird"),
+        (f"report:{own['reported']}", f"report:{own['reported']}:withhold"),
+    ):
+        decide_for(world, f"/board/cases/{case}/", question)
+    world.now += timedelta(days=8)
+    contest.tick(world.now)
+    week = contest.read(lambda state: state.pictures[own["open"]].week)
+    for rater in ("r1", "r2", "r3"):
+        said = {"rater": rater, "answers": answers(side=SIDE, real=False)}
+        contest.propose(events.PictureRated(actor=rater, picture=own["open"], **said), world.now)
+    for name in ("d1", "d2", "d3"):
+        given = {own["open"]: "bird"}
+        contest.propose(events.AnswersRecorded(actor="desk", defence=name, week=week, answers=given), world.now)
+    world.now += timedelta(days=91)
+    contest.tick(world.now)
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
+    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "b4"}
+    assert world.client("Org").post("/organize/weeks/", seat).status_code == 302
+    member = world.client("Nell")
+    listed = set(re.findall(r"/board/cases/(overrule:\w+)/", member.get("/board/").content.decode()))
+    assert listed == {f"overrule:{own[each]}" for each in ("rejected", "waits", "open", "reported")}
+    for case in listed:
+        confirmed = member.post(f"/board/cases/{case}/", {"act": "confirm", "defence": "d3"}, follow=True)
+        assert "It is on the record." in confirmed.content.decode()
+    contest.tick(world.now)
+    assert "500.00 EUR to owls, because of d3" in member.get("/board/").content.decode()
+    assert "1 payment owed" in world.client("Org").get("/organize/").content.decode()
+    desk = world.client("Org").get("/organize/weeks/").content.decode()
+    assert "Reference of the payment for <bdi>500.00 EUR to owls</bdi>" in desk
+    [award] = re.findall(r'name="award" value="([^"]+)"', desk)
+    assert "The award of 500.00 EUR to owls" in member.get(f"/board/cases/withhold:{award}/").content.decode()
+    paid = {"act": "paid", "award": award, "reference": "by bank, 7/19"}
+    assert world.client("Org").post("/organize/weeks/", paid).status_code == 302
+    assert "by bank, 7/19" in world.client().get("/money/").content.decode()
+    assert "paid" in world.client("Oda").get("/my/owls/submissions/d3/").content.decode()
+    assert "1 payment owed" not in world.client("Org").get("/organize/").content.decode()
+
+
 def test_who_voted_about_a_picture_is_not_asked_to_confirm_its_rejection(world) -> None:
     """It is in no list of theirs; its case says that another member confirms it, and organizers that there is none."""
     from orchestrator.web import contest_site
@@ -527,6 +600,8 @@ def test_organizers_read_who_did_what(world) -> None:
         "noted that by the board the code of d1 can be read (in favour: b2, b3; against: nobody)",
         f"handed in the picture {world.pictures['rejected']} for foxes",
         "seated Bea on the review board as b1",
+        '<strong><bdi>The rules</bdi></strong> <span dir="auto">opened the week',
+        '<option value="unrestricted.week_opened">week opened</option>',
     )
     for words in told:
         assert words in text

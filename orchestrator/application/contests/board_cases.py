@@ -13,6 +13,7 @@ from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.checks import case_of, vote_on
 from orchestrator.formats.unrestricted.events import INVALID, Vote
+from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM
 from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Outcome
@@ -42,8 +43,9 @@ class Case:
     """One case: what it asks, what can be chosen, and what it is about.
 
     `picture` and `defences` are ids. `objection` is what the team says that appeals, and `appeal` the id of an appeal
-    whose panel may still be called; "" otherwise. `confirmations` are the defences on whose worklist the picture is
-    (U11), and `has_voted` says whether this member voted about it, who then does not confirm it.
+    whose panel may still be called; "" otherwise. `has_panel` says whether its new raters were asked. `confirmations`
+    are the defences on whose worklist the picture is (U11), and `has_voted` says whether this member voted about it,
+    who then does not confirm it.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Case:
     source: str = ""
     objection: str = ""
     appeal: str = ""
+    has_panel: bool = False
     confirmations: tuple[str, ...] = ()
     has_voted: bool = False
 
@@ -153,6 +156,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
         source=state.defences[subject].source if kind == "readable" else "",
         objection=appeal.text if appeal else "",
         appeal=appeal.id if appeal and not (appeal.has_panel or appeal.decided) else "",
+        has_panel=appeal is not None and appeal.has_panel,
         confirmations=tuple(
             each.id for each in staked if picture and _confirmable(each) and state.awaits_confirmation(each, picture)
         ),
@@ -254,7 +258,7 @@ def _title(state: State, case: str) -> str:
         "report": f"The reported picture {about}",
         "appeal": f"The appeal about the picture {about}",
         "overrule": f"The ruling on the picture {about}",
-        "withhold": f"The award {about}",
+        "withhold": f"The award of {_award(state, subject)}" if kind == "withhold" else "",
     }
     return words[kind]
 
@@ -304,7 +308,16 @@ def _confirmations(state: State) -> Iterator[CaseLine]:
 def _awards(state: State) -> Iterator[CaseLine]:
     for each in state.books.unpaid() if state.books else ():
         if each.defence in state.defences and each.team:
-            yield CaseLine(f"withhold:{each.id}", f"{each.id} to {each.team}")
+            yield CaseLine(f"withhold:{each.id}", _award(state, each.id))
+
+
+def _award(state: State, award: str) -> str:
+    """Returns how much an award is, for whom, and for which defence."""
+    if state.books is None:
+        return award
+    transfer = state.books.transfers[award]
+    amount = format_units(transfer.amount, state.books.currency)
+    return f"{amount} to {transfer.team}, because of {transfer.defence}"
 
 
 _ONE_QUESTION = {

@@ -186,8 +186,9 @@ def concerns(state: State, picture: Picture, team: str) -> bool:
 
 
 def is_party(state: State, picture: Picture, team: str) -> bool:
-    """Returns whether a picture is a team's own, or its ruling concerns the team."""
-    return picture.team == team or concerns(state, picture, team)
+    """Returns whether a picture is a team's own, or its ruling concerns the team, or did when the team appealed."""
+    appealed = any(state.appeals[each].team == team for each in picture.appeals)
+    return picture.team == team or appealed or concerns(state, picture, team)
 
 
 def may_see(state: State, viewer: Viewer, picture: Picture, now: datetime) -> bool:

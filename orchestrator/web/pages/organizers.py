@@ -11,6 +11,7 @@ from orchestrator.application.contests import announcements, ledger_in_words, ro
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.domain import recusal
 from orchestrator.domain.contest_events import FormatEvent, Role
+from orchestrator.formats.unrestricted.due_events import ACTOR
 from orchestrator.formats.unrestricted.events import PictureReceived
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.visibility import tells_of_conflict
@@ -179,10 +180,14 @@ def _hidden_appeals(visit: Visit) -> frozenset[str]:
     return frozenset(each.id for each in season.appeals.values() if recusal.appeal_reason(season, each, person))
 
 
+def _kind_in_words(deed: ledger_in_words.Deed) -> str:
+    return deed.event.kind_in_words if isinstance(deed.event, FormatEvent) else deed.kind.replace("_", " ")
+
+
 def ledger(visit: Visit) -> HttpResponseBase:
     """Who did what: the contest's ledger in words, newest first."""
     every = _shown_deeds(visit)
-    kinds = sorted({deed.kind for deed in every})
+    kinds = sorted({(deed.kind, _kind_in_words(deed)) for deed in every}, key=lambda each: each[1])
     kind = visit.request.GET.get("kind", "")
     shown = [deed for deed in reversed(every) if kind in ("", deed.kind)]
     page = Paginator(shown, _DEEDS_PER_PAGE).get_page(visit.request.GET.get("page"))
@@ -190,7 +195,7 @@ def ledger(visit: Visit) -> HttpResponseBase:
     rows = [
         (
             deed,
-            names(deed.event.actor),
+            "The rules" if deed.event.actor == ACTOR else names(deed.event.actor),
             ledger_in_words.sentence(deed.event, visit.season, names),
             ledger_in_words.reason_of(deed.event),
         )
