@@ -130,4 +130,6 @@ def _make_printable(value: object) -> object:
 
     The ends of lines become spaces, as a browser shows them: people write their reasons in several lines.
     """
-    return printable(_LINE_END.sub(" ", value), MAX_TEXT) if type(value) is str else value
+    if type(value) is not str or (len(value) <= MAX_TEXT and value.isprintable()):  # as nearly all of a report is
+        return value
+    return printable(_LINE_END.sub(" ", value), MAX_TEXT)

@@ -10,7 +10,7 @@ from jinja2 import BaseLoader, Environment, PackageLoader, TemplateNotFound
 
 from orchestrator import plugins
 from orchestrator.errors import UsageError
-from orchestrator.scoring.results_file import Results, SubmissionPart
+from orchestrator.scoring.results_file import Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class ReportBlocks:
         del results
         return ()
 
-    def submission_blocks(self, results: Results, submission: SubmissionPart) -> Sequence[Block]:
-        """Returns what a team's page shows of one of its submissions in a round."""
-        del results, submission
-        return ()
+    def blocks_by_submission(self, results: Results) -> Mapping[str, Sequence[Block]]:
+        """Returns what teams' pages show of their submissions in a round, by the submission's id."""
+        del results
+        return {}
 
     def markdown_sections(self, results: Results) -> Sequence[str]:
         """Returns the lines of report.md after a round's boards and findings."""

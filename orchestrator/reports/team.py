@@ -210,13 +210,14 @@ def _participations_by_team(rounds: Iterable[Results]) -> dict[str, list[RoundPa
             for row in board.rows:
                 rows.setdefault(row.submission, []).append((board, row))
         covered = evidence.replay_coverage(results, submission_labels(results))
+        blocks = report_blocks(results.format).blocks_by_submission(results)
         for use in (use for _, members in round_usage(results).sides for use in members if not use.submission.baseline):
             part = use.submission
             participation = RoundParticipation(
                 results=results,
                 part=part,
                 rows=tuple(rows.get(part.id, ())),
-                blocks=tuple(report_blocks(results.format).submission_blocks(results, part)),
+                blocks=tuple(blocks.get(part.id, ())),
                 findings=tuple(
                     (f, evidence.finding_text(f.kind, part.side)) for f in results.findings if f.submission == part.id
                 ),

@@ -1,7 +1,7 @@
 """Which blocks the tournament adds to which page."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.domain.submissions import Side
 from orchestrator.formats.tournament.report import row_limit
@@ -10,18 +10,21 @@ from orchestrator.formats.tournament.report.transfer import transfer_of
 from orchestrator.reports import formatting
 from orchestrator.reports.blocks import Block, ReportBlocks
 from orchestrator.reports.markdown import escape_markdown, table_lines
-from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
+from orchestrator.scoring.results_file import CellPart, Results
 
 
 @dataclass(frozen=True, slots=True)
 class OpponentCell:
-    """One of a submission's cells. `opponent` is empty for clean pictures."""
+    """One of a submission's cells, as it is written. `opponent` is empty for clean pictures.
 
-    part: CellPart
+    `counts` are held, fooled, abstained, forfeits, faults, not played, and all pictures.
+    """
+
     opponent: str
     accuracy: str
     delta: str
     limits: str
+    counts: tuple[str, ...]
 
 
 class TournamentBlocks(ReportBlocks):
@@ -34,11 +37,19 @@ class TournamentBlocks(ReportBlocks):
             blocks.append(Block("transfer", "Transfer", "tournament/transfer.html.j2", {"transfer": transfer}))
         return blocks
 
-    def submission_blocks(self, results: Results, submission: SubmissionPart) -> Sequence[Block]:
-        """Returns a submission's cells, against whom it met."""
-        cells = [_opponent_cell(cell, submission) for cell in _cells_of(results, submission)]
-        values = {"cells": cells, "submission": submission}
-        return [Block("cells", "Cells", "tournament/cells.html.j2", values)] if cells else []
+    def blocks_by_submission(self, results: Results) -> Mapping[str, Sequence[Block]]:
+        """Returns each submission's cells, against whom it met."""
+        cells: dict[str, list[OpponentCell]] = {}
+        for cell in results.cells:
+            against_attack = _opponent_cell(cell)
+            cells.setdefault(cell.defence, []).append(against_attack)
+            if cell.attack is not None:
+                cells.setdefault(cell.attack, []).append(replace(against_attack, opponent=cell.defence))
+        parts = {part.id: part for part in results.submissions}
+        return {
+            name: [Block("cells", "Cells", "tournament/cells.html.j2", {"cells": own, "submission": parts[name]})]
+            for name, own in cells.items()
+        }
 
     def markdown_sections(self, results: Results) -> Sequence[str]:
         """Returns accuracy in percent, and the points lost against clean pictures."""
@@ -83,18 +94,15 @@ class TournamentBlocks(ReportBlocks):
         )
 
 
-def _cells_of(results: Results, submission: SubmissionPart) -> Iterator[CellPart]:
-    return (cell for cell in results.cells if submission.id in (cell.attack, cell.defence))
-
-
-def _opponent_cell(cell: CellPart, part: SubmissionPart) -> OpponentCell:
-    defending = cell.defence == part.id
+def _opponent_cell(cell: CellPart) -> OpponentCell:
+    """Returns a cell as the defence's page shows it."""
+    counts = (cell.held, cell.fooled, cell.abstained, cell.forfeits, cell.faults, cell.not_played, cell.total)
     return OpponentCell(
-        part=cell,
-        opponent=(cell.attack or "") if defending else cell.defence,
+        opponent=cell.attack or "",
         accuracy=formatting.percent(cell.held, cell.total),
         delta="" if cell.delta is None else formatting.signed(cell.delta),
         limits="" if cell.delta_interval is None else " to ".join(map(formatting.signed, cell.delta_interval)),
+        counts=tuple(f"{count:,}" for count in counts),
     )
 
 
