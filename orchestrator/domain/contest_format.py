@@ -47,8 +47,8 @@ RuleInWords = tuple[str, str]
 
 _FINDING_WORDS = {
     OnFinding.DISQUALIFY: "a submission that is found to break this is not ranked",
-    OnFinding.ZERO: "what is found is shown",
-    OnFinding.FLAG: "what is found is shown, and leads to nothing else",
+    OnFinding.ZERO: "findings are shown",
+    OnFinding.FLAG: "findings are shown, and have no other consequence",
 }
 
 

@@ -41,7 +41,7 @@ def _plain_number(number: float, info: SerializationInfo) -> float | int:
         if abs(number) >= _SMALLEST_PLAIN:
             return number
     if info.context is _REQUIRE_CANONICAL:
-        raise ValueError(f"{number} has an exponent or is no number of JSON")
+        raise ValueError(f"{number} has an exponent or is not a JSON number")
     return number
 
 

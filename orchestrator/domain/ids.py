@@ -40,7 +40,7 @@ def canonical_json(value: Any) -> str:
     try:
         text = _write(value)
     except TypeError as error:
-        raise ValueError(f"an object has a key that is no text: {error}") from error
+        raise ValueError(f"an object has a key that is not a text: {error}") from error
     if not text.isascii():
         text.encode()  # raises UnicodeEncodeError, a ValueError, for half a surrogate pair
     return text

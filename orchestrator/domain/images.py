@@ -84,7 +84,11 @@ def _config_problems(config: Mapping[str, Any]) -> list[Problem]:
     own_labels = sorted(set(SPARRING_LABELS) & set(config.get("Labels") or {}))
     if own_labels:
         problems.append(
-            Problem("LABEL", f"{', '.join(own_labels)} is how the orchestrator finds its own containers", "remove it")
+            Problem(
+                "LABEL",
+                f"{', '.join(own_labels)} is a label by which the orchestrator finds its own containers",
+                "remove it",
+            )
         )
     return problems
 
@@ -109,7 +113,7 @@ def _start_problems(command: tuple[str, ...], folder: str, variables: Sequence[s
             Problem("ENTRYPOINT", f"more than {_MAX_WORDS} words or {_MAX_CHARACTERS} characters", "shorten it")
         )
     if any("\0" in word for word in command):
-        problems.append(Problem("ENTRYPOINT", "a NUL character, which no program can be given", "leave it out"))
+        problems.append(Problem("ENTRYPOINT", "a NUL character, which no argument can contain", "leave it out"))
     if len(variables) > _MAX_WORDS or sum(map(len, variables)) > _MAX_CHARACTERS:
         problems.append(
             Problem("ENV", f"more than {_MAX_WORDS} variables or {_MAX_CHARACTERS} characters", "set fewer")

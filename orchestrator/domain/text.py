@@ -27,14 +27,14 @@ def _escape(character: str) -> str:
 def reject_control_characters(text: str) -> str:
     """Returns a text without control characters, as names of people and teams are. Raises ValueError for any other."""
     if any(unicodedata.category(character) == "Cc" for character in text):
-        raise ValueError("a control character, which no name has; leave it out")
+        raise ValueError("a control character, which a name cannot have; leave it out")
     return text
 
 
 def reject_nul(word: str) -> str:
     """Returns a word that a program can be given. Raises ValueError for a NUL, at which every word would end."""
     if "\0" in word:
-        raise ValueError("a NUL character, which no program can be given; leave it out")
+        raise ValueError("a NUL character, which no argument can contain; leave it out")
     return word
 
 

@@ -52,12 +52,10 @@ def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
         remedy = "give another with --name: lower case, digits, - and _, at most 64"
         raise UsageError(f"'{printable(name, 80)}' cannot be a submission's name; {remedy}")
     if wanted.licence and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}", wanted.licence):
-        raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
+        raise UsageError(f"'{printable(wanted.licence, 80)}' is not an SPDX id; see https://spdx.org/licenses/")
     texts = _file_texts(metadata, name, wanted)
     if _exists(folder / manifest.FILE_NAME):
-        raise UsageError(
-            f"{folder / manifest.FILE_NAME} is there already; `sparring submission check` says if it will do"
-        )
+        raise UsageError(f"{folder / manifest.FILE_NAME} already exists; `sparring submission check` tests it")
     missing = {file: text for file, text in texts.items() if not _exists(folder / file)}
     try:
         for file, text in missing.items():
@@ -86,7 +84,7 @@ def _file_texts(metadata: Metadata, name: str, request: AdoptionRequest) -> dict
     }
     described = "".join(f"{key}: {value}\n" for key, value in made_of.items())
     return {
-        manifest.FILE_NAME: "# Of the NIPS 2017 layout: what is called is in metadata.json.\n" + described,
+        manifest.FILE_NAME: "# The NIPS 2017 layout: metadata.json names the script that is called.\n" + described,
         dockerfile.FILE_NAME: nips2017_layout.adapter_dockerfile(request.labels_from),
         DOCKERIGNORE: resources.resource_path("images", "templates", "shared", DOCKERIGNORE).read_text("utf-8"),
     }

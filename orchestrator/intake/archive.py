@@ -79,7 +79,7 @@ def open_archive(path: Path, workspace: Path, bounds: ArchiveBounds | None = Non
         workspace.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=workspace))
     except OSError as error:
-        raise InfrastructureFault(f"cannot write below {workspace}: {error}; mend it") from error
+        raise InfrastructureFault(f"cannot write below {workspace}: {error}; correct this and try again") from error
     try:
         yield _unpack(path, folder, bounds or ArchiveBounds())
     finally:
@@ -97,7 +97,9 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
         except MalformedArchive as error:
             unpacker.add_problem(str(error), error.remedy)
         except OSError as error:
-            raise InfrastructureFault(f"cannot unpack into {folder}: {error}; free space, or mend it") from error
+            raise InfrastructureFault(
+                f"cannot unpack into {folder}: {error}; free space, or correct this, and try again"
+            ) from error
     if unpacker.problems:
         hidden = len(unpacker.problems) - MAX_PROBLEMS
         more = [Problem("archive", f"and {hidden} more problems like these")] if hidden > 0 else []
@@ -176,7 +178,7 @@ class _Unpacker:
         self._place = "archive"
         for path in self._unseen_files:
             self.problems.append(
-                Problem(printable(path, 120), f"listed in {package.FILE_NAME}, and not there", _PACK_REMEDY)
+                Problem(printable(path, 120), f"listed in {package.FILE_NAME}, but missing", _PACK_REMEDY)
             )
         if self.problems:
             return self.folder
@@ -191,7 +193,7 @@ class _Unpacker:
         if not (folder / manifest.FILE_NAME).is_file():
             if (folder / "manifest.json").is_file() or (folder / "oci-layout").is_file():
                 self.add_problem(
-                    "an image, and no submission", "pack its folder: `sparring submission pack --image TAG`"
+                    "this is an image, not a submission", "pack its folder: `sparring submission pack --image TAG`"
                 )
             else:
                 self.add_problem(f"no {manifest.FILE_NAME} in it", "pack the folder that holds it")

@@ -37,7 +37,7 @@ class EntrySection(BaseModel):
             others = (self.folder, self.builtin, self.image)
             if any(others) or self.name is None or self.side is Side.DEFENCE:
                 raise ValueError(
-                    "`pictures` are an attack's and stand alone; give `name`, and no `folder`, `builtin` or `image`"
+                    "`pictures` are for an attack and stand alone; give `name`, but no `folder`, `builtin` or `image`"
                 )
             return self
         if (
@@ -46,7 +46,7 @@ class EntrySection(BaseModel):
             and (self.image is None or self.name is None or self.side is None)
         ):
             raise ValueError(
-                "nothing says what plays; give `builtin`, or `folder`, or `image` with `name` and `side`, "
+                "the entry does not say what plays; give `builtin`, or `folder`, or `image` with `name` and `side`, "
                 "or `pictures` with `name`"
             )
         return self
@@ -76,14 +76,18 @@ def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
         path = beside / entry.pictures
         if not path.is_file():
             problem = f"there is no file {path}"
-            raise Rejected("entry", [Problem("pictures", problem, "a path begins where the contest file lies")])
+            raise Rejected(
+                "entry", [Problem("pictures", problem, "write the path relative to the folder of the contest file")]
+            )
         return EntryDescription(entry.name or "", Side.ATTACK, None, None, path)
     folder = None if entry.folder is None else beside / entry.folder
     if entry.builtin is not None:
         folder = builtin_folder(entry.builtin)
     if folder is not None and not (folder / manifest.FILE_NAME).exists():
         problem = f"there is no {folder / manifest.FILE_NAME}"
-        raise Rejected("entry", [Problem("folder", problem, "a path begins where the contest file lies")])
+        raise Rejected(
+            "entry", [Problem("folder", problem, "write the path relative to the folder of the contest file")]
+        )
     described = None if folder is None else manifest.read_manifest(folder)
     side = entry.side or (described.side if described else None)
     if side is None:
@@ -135,5 +139,5 @@ def image_name_conflict(
     other = folders.setdefault(image, described.folder.resolve())
     if other == described.folder.resolve():
         return None
-    problem = f"its image is called {image}, as that of {other}, which is another folder"
+    problem = f"its image {image} has the same name as the image of {other}, another folder"
     return problem, "give each folder an `image:` of its own, in its submission.yaml"

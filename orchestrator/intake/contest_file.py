@@ -49,7 +49,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 def _more_than_nothing(size: ByteSize) -> ByteSize:
     if size <= 0:
-        raise ValueError(f"{size} bytes are no limit to an engine; write more than 0, such as 512MiB")
+        raise ValueError(f"{size} bytes would set no limit; write more than 0, such as 512MiB")
     return size
 
 
@@ -192,8 +192,9 @@ class ReplaySection(_Section):
         disagreement = self.design().disagreement_rate
         if self.power and disagreement <= self.noise:
             raise ValueError(
-                f"a cheat of {self.cheat:g} disagrees on {disagreement:.2g} of the answers where it acts by chance, "
-                f"and noise allows {self.noise:g}: nothing tells them apart; raise cheat or lower noise"
+                f"a defence that cheats by chance, with a cheat of {self.cheat:g}, disagrees on {disagreement:.2g} of "
+                f"its answers; a noise of {self.noise:g} allows that, and nothing tells them apart; "
+                "raise cheat or lower noise"
             )
         return self
 
@@ -376,7 +377,7 @@ class Contest:
             f"the transcript of one attack on one defence may take {MAX_TRANSCRIPT_BYTES // 1024**2} MiB, "
             f"and on the task {task.name} it could take {size / 1024**2:,.0f}"
         )
-        remedy = "take `digest`, or fewer `access.queries` or pictures"
+        remedy = "write `transcript: digest`, or lower `access.queries` or the number of pictures"
         return [self.problem_at(("access", "transcript"), what, remedy)]
 
     def _unbounded_budgets(self) -> list[Problem]:

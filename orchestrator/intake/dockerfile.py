@@ -99,11 +99,14 @@ def _ambiguity(line: str, *, within: bool) -> tuple[str, str] | None:
     if not line.replace("\t", " ").isprintable():
         return "a character that cannot be printed", "use plain text, with line feeds between lines"
     if _ESCAPE.match(line):
-        return "another escape character", "remove it, and continue lines with a backslash"
+        return "sets another escape character", "remove it, and continue lines with a backslash"
     if line.rstrip().endswith("\\\\"):
-        return "two backslashes at its end", "end it otherwise"
+        return "two backslashes at its end", "end the line with one backslash or none"
     if within and line != line.lstrip() and line.lstrip().startswith("#"):
-        return "an indented comment within an instruction", "write it at the line's begin, or above the instruction"
+        return (
+            "an indented comment within an instruction",
+            "write it at the beginning of the line, or above the instruction",
+        )
     return None
 
 
@@ -151,7 +154,7 @@ class _DockerfileReader:
         match = _ARGUMENT.fullmatch(rest)
         if match is None:
             self._add_problem(
-                "ARG in a way that is not read here", "write ARG NAME=value, one a line, with spaces in quotes"
+                "ARG in a form that is not supported", "write ARG NAME=value, one a line, with spaces in quotes"
             )
             return
         written = match[2] or ""
@@ -163,11 +166,13 @@ class _DockerfileReader:
     def _read_from(self, rest: str) -> None:
         match = _FROM.fullmatch(rest)
         if match is None:
-            self._add_problem("FROM in a way that is not read here", "write FROM image, or FROM image AS name")
+            self._add_problem("FROM in a form that is not supported", "write FROM image, or FROM image AS name")
             return
         filled = _VARIABLE.sub(lambda variable: self._global_arguments.get(variable[1] or variable[2], ""), match[1])
         if not _REFERENCE.fullmatch(filled):
-            self._add_problem(f"FROM {printable(match[1], 80)} is no image", "write its name, or an ARG with a default")
+            self._add_problem(
+                f"FROM {printable(match[1], 80)} names no image", "write its name, or an ARG with a default"
+            )
         elif filled.lower() not in self.stages and filled != SCRATCH:
             self.bases.append(filled)
         self.stages.append((match[2] or "").lower())
@@ -177,7 +182,9 @@ class _DockerfileReader:
         while left.startswith("--"):
             flag = _FLAG.match(left)
             if flag is None:
-                self._add_problem(f"{word} with a flag that is not read here", "write --from=stage or --chown=1:1")
+                self._add_problem(
+                    f"{word} with a flag in a form that is not supported", "write --from=stage or --chown=1:1"
+                )
                 return
             if flag[1] == "from":
                 self._check_stage(word, flag[2].lower())

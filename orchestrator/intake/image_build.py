@@ -76,7 +76,7 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
     given = _arguments(folder, submission_manifest, recipe, wanted)
     name = with_tag(wanted.tag, wanted.flavour) or image_tag(folder, submission_manifest, wanted.flavour)
     if (other := shipped_folder_with_image(folder, name)) is not None:
-        problem = f"{name} is the image of {other}, which is shipped, and this is another folder"
+        problem = f"{name} is already the image of {other}, a folder that comes with Sparring"
         remedy = f"give it an `image:` of its own in {manifest.FILE_NAME}, or --tag"
         raise Rejected(f"folder {folder}", [Problem("image", problem, remedy)])
     request = BuildRequest(
@@ -96,10 +96,10 @@ def untrusted_recipe(folder: Path, tag: str, *, cuda: bool) -> BuildRequest:
     foreign = [base for base in prepared.recipe.bases if base.partition(":")[0] not in ALLOWED_BASES]
     if foreign:
         remedy = (
-            f"stand on {' or '.join(ALLOWED_BASES)}, or pack the image itself: `sparring submission pack --image TAG`"
+            f"begin with FROM {' or '.join(ALLOWED_BASES)}, or pack an image: `sparring submission pack --image TAG`"
         )
         raise Rejected(
-            f"folder {folder}", [Problem("FROM", f"{base} is not built on here", remedy) for base in foreign]
+            f"folder {folder}", [Problem("FROM", f"{base} is not an allowed base image", remedy) for base in foreign]
         )
     return prepared.recipe
 

@@ -80,8 +80,10 @@ def display_command(command: Sequence[str]) -> str:
 
 def _warnings(facts: ImageFacts) -> Iterator[Problem]:
     if facts.user.partition(":")[0] in {"", "0", "root"}:
-        user = "no user, so root" if not facts.user else printable(facts.user, 40)
-        yield Problem("USER", f"{user}; a sandbox runs it as a user of its own", "write USER 10001, to test it so")
+        user = "no user, which means root" if not facts.user else printable(facts.user, 40)
+        yield Problem(
+            "USER", f"{user}; a sandbox runs it as another user", "write USER 10001, to test it as a sandbox runs it"
+        )
     if facts.ports:
         ports = printable(", ".join(facts.ports), 80)
         yield Problem("EXPOSE", f"{ports}; a sandbox has no network", "remove it")
@@ -89,14 +91,16 @@ def _warnings(facts: ImageFacts) -> Iterator[Problem]:
         name for name, _, value in (variable.partition("=") for variable in facts.environment) if is_secret(name, value)
     ]
     for name in secrets:
-        yield Problem("ENV", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
+        yield Problem("ENV", f"{printable(name, 60)} looks like a credential", "remove it, and revoke the credential")
     dropped = sorted({variable.partition("=")[0] for variable in facts.environment} - facts.passed_variables)
     if dropped:
         names = printable(", ".join(dropped), 160)
-        yield Problem("ENV", f"{names}; not passed to a player", "do not rely on it")
+        yield Problem("ENV", f"{names}; a sandbox does not pass this to a player", "do not rely on it")
     for name, value in facts.labels.items():
         if is_secret(name, value):
-            yield Problem("LABEL", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
+            yield Problem(
+                "LABEL", f"{printable(name, 60)} looks like a credential", "remove it, and revoke the credential"
+            )
     for number, size in enumerate(facts.layers, start=1):
         if size > LARGE_LAYER_BYTES:
             yield Problem(
@@ -114,6 +118,4 @@ def _file_warnings(tree: ImageTree) -> Iterator[Problem]:
             names = ", ".join(tree.names[kind][:5]) + (", …" if count > 5 else "")  # noqa: PLR2004  a few will do
             yield Problem("files", f"{count} {description}: {names}", remedy)
     if tree.cut_reason:
-        yield Problem(
-            "files", f"only the first {tree.files} were looked at: {tree.cut_reason}", "look at the rest by hand"
-        )
+        yield Problem("files", f"only the first {tree.files} were checked: {tree.cut_reason}", "check the rest by hand")

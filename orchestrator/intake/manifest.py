@@ -101,17 +101,23 @@ def _cross_key_problems(file: YamlFile) -> list[Problem]:
     form, command, labels_from = (file.value_at(key) for key in ("form", "command", "labels_from"))
     problems = []
     if command is None and form != Form.FILES:
-        problems.append(file.problem_at(("command",), "missing", "say how it is started in its folder"))
+        problems.append(
+            file.problem_at(
+                ("command",), "missing", "give the words that start it in its folder, such as [python, player.py]"
+            )
+        )
     if isinstance(command, list) and command and command[0] == "":
         problems.append(file.problem_at(("command", 0), "an empty word, which is no program", "name the program"))
     if labels_from is not None and form != Form.FILES:
-        problem = "is known only with `form: files`"
+        problem = "is allowed only with `form: files`"
         problems.append(
-            file.problem_at(("labels_from",), problem, "a player's own labels count from 0, as `hello` has them")
+            file.problem_at(
+                ("labels_from",), problem, "remove it; a player that speaks the protocol counts labels from 0"
+            )
         )
     elif labels_from and command is not None:
         remedy = f"leave one of them out, or end the command with {nips2017_layout.LABELS_FROM_OPTION} 1"
-        problems.append(file.problem_at(("labels_from",), "says nothing beside a `command`", remedy))
+        problems.append(file.problem_at(("labels_from",), "has no effect beside a `command`", remedy))
     return problems
 
 

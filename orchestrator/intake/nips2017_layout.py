@@ -97,8 +97,8 @@ def _validation_problem(error: FieldError) -> Problem:
 def _type_problems(metadata: Metadata, side: Side | None) -> list[Problem]:
     place = f"{FILE_NAME}, type"
     if metadata.type == TARGETED_ATTACK:
-        problem = "targeted attacks have no contest here: nobody tells them a target class"
-        return [Problem(place, problem, "an attack that leads to any wrong class can enter")]
+        problem = "targeted attacks cannot take part: no contest gives an attack a target class"
+        return [Problem(place, problem, "enter an attack that aims at any wrong class")]
     if metadata.type not in SIDES:
         return [Problem(place, f"{printable(metadata.type, 60)!r} is not known", f"one of {', '.join(SIDES)}")]
     if side is not None and metadata.side is not side:

@@ -47,9 +47,7 @@ def parse_package(data: bytes) -> Package:
         package = Package.model_validate_json(data)
     except ValidationError as error:
         problem = field_errors(error, Package)[0].problem("file")
-        raise MalformedArchive(
-            f"{FILE_NAME} is not as it should be: {problem.place}: {problem.what}", _REMEDY
-        ) from None
+        raise MalformedArchive(f"{FILE_NAME} is not valid: {problem.place}: {problem.what}", _REMEDY) from None
     paths = [member.path for member in package.members]
     if len(set(paths)) != len(paths):
         raise MalformedArchive(f"{FILE_NAME} lists a file twice", _REMEDY)

@@ -80,9 +80,9 @@ def _require_free_path(target: Path) -> None:
     except FileNotFoundError:
         is_package = True
     except OSError as error:
-        raise UsageError(f"{target} cannot be looked at: {error.strerror}; choose another --out") from error
+        raise UsageError(f"{target} cannot be read: {error.strerror}; choose another --out") from error
     if not is_package:
-        raise UsageError(f"{target} is there, and is no package; choose another --out")
+        raise UsageError(f"{target} exists and is not a package; choose another --out")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}; make it, or choose another --out")
 
@@ -165,7 +165,7 @@ def _split_saved_image(pieces: Iterator[bytes], blobs: Path) -> tuple[dict[str, 
         config = _json(files[described["Config"]])
         layers = [_store_layer(files, links.get(name, name), blobs) for name in described["Layers"]]
     except (MalformedArchive, KeyError, ValueError, TypeError) as error:
-        raise InfrastructureFault(f"the engine saved the image in a way that is not read here: {error}") from error
+        raise InfrastructureFault(f"the engine saved the image in a form that is not supported: {error}") from error
     finally:
         for path in place.iterdir():
             path.unlink()

@@ -147,7 +147,9 @@ class _Entry:
         """Notes which pictures are missing, once the archive was read to its end."""
         if self._array_seen:
             if self._seen.any():
-                self._problems.add(array_file.FILE_NAME, "beside single pictures", "hand in one of both")
+                self._problems.add(
+                    array_file.FILE_NAME, "beside single pictures", "hand in either the array or the pictures"
+                )
             return
         if not self._seen.any():
             what = f"none of the task's {len(self._seen)} pictures is in it"

@@ -93,9 +93,9 @@ def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
         remedy = "begin with a letter or digit, then lower case, digits, - and _, at most 64"
         raise UsageError(f"'{printable(wanted.name, 80)}' cannot be a submission's name; {remedy}")
     if not _SPDX_ID.fullmatch(wanted.licence):
-        raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
+        raise UsageError(f"'{printable(wanted.licence, 80)}' is not an SPDX id; see https://spdx.org/licenses/")
     if wanted.side not in wanted.framework.sides:
-        raise UsageError(f"{wanted.framework} is a library of attacks and has no template of a {wanted.side}")
+        raise UsageError(f"{wanted.framework} is a library of attacks and has no template for a {wanted.side}")
     place = str(folder)
     try:
         folder = folder.resolve()

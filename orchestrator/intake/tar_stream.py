@@ -39,10 +39,10 @@ _KINDS = {
 }
 _DEFECTS = {
     TarDefect.CHECKSUM: ("a header's checksum is wrong", _DAMAGED),
-    TarDefect.NUMBER: ("a number in a header that is none", _DAMAGED),
-    TarDefect.NUMBER_BOUNDS: ("a number in a header that is negative or too large", PACK_PLAINLY),
+    TarDefect.NUMBER: ("a header with a field that is not a number", _DAMAGED),
+    TarDefect.NUMBER_BOUNDS: ("a header with a number that is negative or too large", PACK_PLAINLY),
     TarDefect.RECORD: ("an extended header that is not made of records", PACK_PLAINLY),
-    TarDefect.SIZE: ("a size that is no number", PACK_PLAINLY),
+    TarDefect.SIZE: ("a size that is not a number", PACK_PLAINLY),
     TarDefect.STAR_PREFIX: (TarDefect.STAR_PREFIX.value, PACK_PLAINLY),
     TarDefect.GNU_PREFIX: (TarDefect.GNU_PREFIX.value, PACK_PLAINLY),
     TarDefect.BETWEEN: (TarDefect.BETWEEN.value, PACK_PLAINLY),

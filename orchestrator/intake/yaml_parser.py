@@ -60,7 +60,7 @@ class _BoundedScanner(RoundTripScanner):
 
     def _deeper(self) -> bool:
         if len(self.indents) + len(self.flow_context) > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} lists and mappings in each other")
+            self._refuse(f"more than {MAX_DEPTH} lists and mappings nested in each other")
         return True
 
     def _refuse(self, problem: str) -> NoReturn:
@@ -94,14 +94,14 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
         raise
     except _BoundExceededError as error:
         place = f"line {error.problem_mark.line + 1}"
-        raise Rejected(str(path), [Problem(place, error.problem, "write it shorter and flatter")]) from None
+        raise Rejected(str(path), [Problem(place, error.problem, "write a shorter file with less nesting")]) from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = printable(f"not YAML: {error.problem or error.context}")
-        raise Rejected(str(path), [Problem(f"line {line}", problem, "mend this line")]) from None
+        raise Rejected(str(path), [Problem(f"line {line}", problem, "correct this line")]) from None
     except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises whatever Python makes of it
         problem = printable(f"not YAML: {error or type(error).__name__}")
-        raise Rejected(str(path), [Problem("file", problem, "mend it")]) from None
+        raise Rejected(str(path), [Problem("file", problem, "correct the file")]) from None
     if not isinstance(root, CommentedMap):
         raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root

@@ -77,7 +77,7 @@ class ContestFolder:
         if (contest := played.contest_path) is not None:
             raise UsageError(f"{self.path} is the folder of a round; give the folder of its contest, {contest}")
         raise UsageError(
-            f"{self.path} is the folder of a round, and no contest's; `sparring round status {self.path}` says how far "
+            f"{self.path} is the folder of a round, not of a contest; `sparring round status {self.path}` says how far "
             f"the round is, and `sparring report {self.path}` writes a page with its boards"
         )
 

@@ -78,7 +78,7 @@ def _try_lock(path: Path, file: TextIO) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
+        raise StoreFault(f"{path} cannot be locked: {error}; use a folder on a disk of this machine") from error
     return True
 
 
@@ -189,7 +189,7 @@ class RoundFolder:
         """Raises UsageError when no round was opened here."""
         if not self.exists and is_contest(self.path):
             lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
-            round_paths = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
+            round_paths = ", ".join(str(self.path / place) for place in lies) or "no round was played yet"
             raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {round_paths}")
         if not self.exists:
             raise UsageError(

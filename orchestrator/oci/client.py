@@ -97,7 +97,9 @@ class RegistryClient:
         try:
             from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
         except ImportError as error:
-            raise UsageError("what asks registries is missing: pip install 'sparring[kubernetes]'") from error
+            raise UsageError(
+                "the client for image registries is missing: pip install 'sparring[kubernetes]'"
+            ) from error
 
         self._name, self._login, self._is_insecure = name, login, is_insecure
         self._base = f"{'http' if is_insecure(name.address) else 'https'}://{name.address}/v2/"
@@ -195,7 +197,7 @@ class RegistryClient:
                     return
                 address = self._redirect_target(address, response.headers.get("Location", ""))
         raise BackendUnavailable(
-            f"the registry {self._name.host} sends us on more than {_MAX_REDIRECTS} times; look at it"
+            f"the registry {self._name.host} redirects more than {_MAX_REDIRECTS} times; ask its operator"
         )
 
     @contextmanager
@@ -273,7 +275,7 @@ class RegistryClient:
             if response.status_code != HTTPStatus.OK:
                 raise BackendUnavailable(
                     f"{printable(urlsplit(realm).netloc, 80)}, which gives tokens for {self._name.host}, answers "
-                    f"{response.status_code}; ask who runs it"
+                    f"{response.status_code}; ask its operator"
                 )
             return self._parse_token(b"".join(self._pieces(response, _MAX_TOKEN_BYTES, _DOCUMENT_SECONDS)))
 
@@ -284,7 +286,7 @@ class RegistryClient:
         except (ValueError, RecursionError, AttributeError):
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise BackendUnavailable(f"{self._name.host} gives us a token that is none; ask who runs it")
+            raise BackendUnavailable(f"{self._name.host} sent a token that is not valid; ask its operator")
         return f"Bearer {token}"
 
     def _check_realm(self, address: str) -> str:
@@ -292,8 +294,8 @@ class RegistryClient:
         parts = _split_url(address)
         if parts is None or (parts.scheme != "https" and not self._is_insecure(parts.netloc)):
             raise BackendUnavailable(
-                f"{self._name.host} wants us to fetch a token from {_printable_url(address)}, and credentials "
-                f"go over TLS; "
+                f"{self._name.host} asks for a token from {_printable_url(address)}, but credentials are "
+                "sent over TLS only; "
                 "if that host is yours, add it to cluster.insecure_registries"
             )
         return address
@@ -307,7 +309,8 @@ class RegistryClient:
         parts = _split_url(target)
         if not location or parts is None or (parts.scheme == "http" and urlsplit(address).scheme == "https"):
             raise BackendUnavailable(
-                f"{self._name.host} sends us on to {_printable_url(location)}, which is no address over TLS; look at it"
+                f"{self._name.host} redirects to {_printable_url(location)}, which is not an https address; "
+                "ask its operator"
             )
         return target
 
@@ -322,7 +325,7 @@ class RegistryClient:
             problem = f"{self._name.host} has no {self._name.repository} {self._name.tag_or_digest} (404)"
             return ImageNotFoundError("image", problem, "push it there, or correct its name")
         return UnusableImageError(
-            "image", f"{self._name.host} answers {code}", "is this an image registry? Correct the name"
+            "image", f"{self._name.host} answers {code}", "correct the name, if this is not an image registry"
         )
 
     def _access_error(self, code: int, *, known: bool) -> UnusableImageError:
@@ -345,13 +348,13 @@ class RegistryClient:
             yield
         except requests.exceptions.SSLError as error:
             raise BackendUnavailable(
-                f"{host} is not to be trusted: {_error_reason(error)}; let SSL_CERT_FILE name its authority's "
+                f"{host} has no trusted certificate: {_error_reason(error)}; set SSL_CERT_FILE to its authority's "
                 "certificate, or, if it speaks plain HTTP, add it to cluster.insecure_registries"
             ) from error
         except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
             raise _RetryableError(f"{host}: {_error_reason(error)}") from error
         except OSError as error:  # every other error of the library, and files of certificates that are not there
-            raise BackendUnavailable(f"{host} cannot be asked: {_error_reason(error)}") from error
+            raise BackendUnavailable(f"the request to {host} failed: {_error_reason(error)}") from error
 
 
 def _split_url(address: str) -> SplitResult | None:

@@ -76,7 +76,7 @@ class Credentials:
         except FileNotFoundError:
             return cls()
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}; let this user read it") from error
+            raise UsageError(f"{path} cannot be read: {error.strerror}; make it readable for this user") from error
         except ValidationError as error:
             places = ", ".join(dotted_path(each.path) for each in field_errors(error)[:3])
             raise UsageError(
@@ -124,8 +124,10 @@ def _ask_helper(helper: str, server: str) -> tuple[str, str] | None:
             [program, "get"], input=server.encode(), capture_output=True, timeout=_HELPER_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        problem = "is not to be run" if isinstance(error, OSError) else f"did not answer in {_HELPER_SECONDS} s"
-        raise UsageError(f"docker's config.json names {program}, which {problem}; install it, or take it out") from None
+        problem = "cannot be run" if isinstance(error, OSError) else f"did not answer in {_HELPER_SECONDS} s"
+        raise UsageError(
+            f"docker's config.json names {program}, which {problem}; install it, or remove it there"
+        ) from None
     if done.returncode:
         return None
     try:

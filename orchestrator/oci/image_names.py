@@ -32,10 +32,12 @@ def registry_prefix(registry: str) -> str:
     """
     if registry == NO_REGISTRY:
         raise InvalidReferenceError(
-            "cluster.registry is none, so images were loaded onto the nodes and lie nowhere else"
+            "cluster.registry is none, so images are on the nodes only, and nothing can be pushed"
         )
     if not registry:
-        raise InvalidReferenceError("cluster.registry is not set, so there is no place for images")
+        raise InvalidReferenceError(
+            "cluster.registry is not set, so images cannot be pushed; set it in the contest file"
+        )
     name = parse_reference("entry", registry.rstrip("/"))
     if name.host == registry.rstrip("/"):
         return f"{name.host}/"
@@ -48,7 +50,9 @@ def tagged_name(name: ImageReference) -> str:
     Raises InvalidReferenceError where it says a digest: nothing is put there.
     """
     if name.digest:
-        raise InvalidReferenceError(f"{printable(name.repository)} is named by its digest, and is pushed under a tag")
+        raise InvalidReferenceError(
+            f"{printable(name.repository)} is named by its digest, but an image is pushed under a tag"
+        )
     return f"{name.host}/{name.repository}:{name.tag_or_digest}"
 
 

@@ -59,7 +59,7 @@ class _DocumentModel(BaseModel):
             folded = {name.casefold() for name in known}
             for key in given:
                 if key not in known and key.casefold() in folded:
-                    raise ValueError(f"the key {printable(key, 40)!r} is spelt otherwise")
+                    raise ValueError(f"the key {printable(key, 40)!r} is another spelling of a standard key")
         return given
 
 
@@ -161,9 +161,11 @@ def verify_digest(data: bytes, expected: str, size: int | None = None) -> None:
     """Raises UnusableImageError where bytes are not those that were named."""
     actual = sha256_digest(data)
     if size is not None and len(data) != size:
-        raise UnusableImageError("image", f"a document of {len(data)} bytes where {size} were promised", _PUSH_REMEDY)
+        raise UnusableImageError(
+            "image", f"a document of {len(data)} bytes, but its descriptor says {size}", _PUSH_REMEDY
+        )
     if actual != expected:
-        raise UnusableImageError("image", f"the registry gave {actual} where {expected} was asked for", _PUSH_REMEDY)
+        raise UnusableImageError("image", f"the registry sent {actual} in place of {expected}", _PUSH_REMEDY)
 
 
 class Proof:
@@ -183,12 +185,10 @@ class Proof:
         """Raises UnusableImageError where what passed is not what was named."""
         if self._length != size:
             raise UnusableImageError(
-                "image", f"a layer of {self._length} bytes where {size} were promised", _PUSH_REMEDY
+                "image", f"a layer of {self._length} bytes, but its descriptor says {size}", _PUSH_REMEDY
             )
         if (found := f"sha256:{self._digest.hexdigest()}") != wanted:
-            raise UnusableImageError(
-                "image", f"the registry gave {found} where the layer {wanted} was asked for", _PUSH_REMEDY
-            )
+            raise UnusableImageError("image", f"the registry sent {found} in place of the layer {wanted}", _PUSH_REMEDY)
 
 
 def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex:
@@ -202,7 +202,11 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
     kind = media_type if isinstance(media_type, str) else content_type
     for key in given:
         if _KNOWN_KEYS.get(key.casefold(), key) != key:
-            raise UnusableImageError("manifest", f"the key {printable(key, 40)!r} is spelt otherwise", _PUSH_REMEDY)
+            raise UnusableImageError(
+                "manifest",
+                f"the key {printable(key, 40)!r} is another spelling of a standard key",
+                _PUSH_REMEDY,
+            )
     if kind in _OLD_TYPES or given.get("schemaVersion") == 1:
         raise UnusableImageError(
             "manifest", "of version 1, which has no configuration", "push it with docker 1.10 or newer"
@@ -211,7 +215,7 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
     if media_type is not None and media_type not in known:
         raise UnusableImageError("manifest", f"not an image but {printable(str(media_type), 80)}", _PUSH_REMEDY)
     if media_type is not None and content_type in known and media_type != content_type:
-        problem = f"calls itself {printable(str(media_type), 80)}, and the registry calls it {content_type}"
+        problem = f"calls itself {printable(str(media_type), 80)}, but the registry calls it {content_type}"
         raise UnusableImageError("manifest", problem, _PUSH_REMEDY)
     if "manifests" in given and ("config" in given or "layers" in given):
         raise UnusableImageError("manifest", "index and manifest at once", _PUSH_REMEDY)
@@ -232,7 +236,7 @@ def _require_image(manifest: ImageManifest) -> ImageManifest:
         if not _LAYER_TYPE.fullmatch(layer.media_type):
             problem = f"a layer of type {printable(layer.media_type, 80)}"
             raise UnusableImageError(
-                "manifest", problem, "only tar layers that lie in the registry are played; build it again"
+                "manifest", problem, "build it again with tar layers that are stored in the registry"
             )
     if manifest.config.urls or any(layer.urls for layer in manifest.layers):
         raise UnusableImageError("manifest", "a layer that is fetched from elsewhere (urls)", _PUSH_REMEDY)
@@ -248,7 +252,7 @@ def select_platform(index: ImageIndex, platform: str) -> Descriptor:
         if entry.platform is not None and entry.platform.matches(platform):
             return entry
     platforms = [f"{each.platform.os}/{each.platform.architecture}" for each in index.manifests[:8] if each.platform]
-    problem = f"made for {printable(', '.join(platforms) or 'no platform', 200)}, and {platform} plays here"
+    problem = f"made for {printable(', '.join(platforms) or 'no platform', 200)}, but {platform} is needed here"
     raise UnusableImageError("platform", problem, f"build it with --platform {platform}")
 
 

@@ -60,9 +60,7 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
     if len(text) > _MAX_LENGTH:
         raise InvalidReferenceError(f"{len(text)} characters, at most {_MAX_LENGTH}")
     if _DIGEST.fullmatch(text):
-        raise InvalidReferenceError(
-            f"{display_text} is a digest without a repository, and a registry finds nothing by that alone"
-        )
+        raise InvalidReferenceError(f"{display_text} is a digest without a repository, and a registry needs both")
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise InvalidReferenceError(f"{display_text} has no sha256 digest of 64 hexadecimal digits behind its @")
@@ -71,7 +69,7 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
         host, path = _split_registry(f"{prefix}/{rest}")
         if not host:
             raise InvalidReferenceError(
-                f"{printable(prefix, 120)} is no registry: its first part needs a dot or a port"
+                f"{printable(prefix, 120)} is not a registry: its first part needs a dot or a port"
             )
     last, colon, tag = path.rpartition(":")
     if colon and "/" not in tag:

@@ -80,7 +80,7 @@ def test_a_missing_licence_is_a_warning(cup) -> None:
     """Without licence and source a submission is received, warned, and the warning is on record (A6)."""
     receipt = cup.submit("One", cup.player("attack_honest", licence="Proprietary", source=""))
     assert [warning.split(";")[0] for warning in receipt.warnings] == [
-        "licence 'Proprietary' is no SPDX id of an OSI-approved licence (A6)",
+        "licence 'Proprietary' is not the SPDX id of an OSI-approved licence (A6)",
         "source missing (A6)",
     ]
     assert cup.acts(contest_events.SubmissionReceived)[0].warnings == list(receipt.warnings)
@@ -122,7 +122,7 @@ def test_a_name_with_control_characters_is_refused_at_the_door(cup, name) -> Non
     """A team, its people and their ids are plain text; nothing of it comes on record."""
     with cup.desk() as desk:
         for team, person in ((name, "a@x.org"), ("Four", name)):
-            with pytest.raises(UsageError, match="a control character, which no name has"):
+            with pytest.raises(UsageError, match="a control character, which a name cannot have"):
                 desk.add_team(team, [validated(contest_events.PersonRecord, id=person, name="A")])
     assert len(cup.acts(contest_events.TeamAdded)) == 3
 

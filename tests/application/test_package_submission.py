@@ -193,7 +193,7 @@ def test_a_recipe_is_built_on_the_organizers_base(cup, package, submit, engine, 
     ("recipe", "what"),
     [
         (RECIPE + "RUN exit 3\n", "returned a non-zero code: 3"),
-        ("FROM sparring/debian-python:bookworm\n", "sparring/debian-python:bookworm is not built on here"),
+        ("FROM sparring/debian-python:bookworm\n", "sparring/debian-python:bookworm is not an allowed base image"),
         (RECIPE + "ADD http://127.0.0.1/x /x\n", "ADD of more than plain file names"),
         (RECIPE + "VOLUME /data\n" + 'CMD ["x"]\n', "VOLUME"),
         ("", "Dockerfile: no FROM"),

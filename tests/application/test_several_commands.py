@@ -299,6 +299,6 @@ def test_a_database_that_does_not_answer_leaves_no_contest(tmp_path) -> None:
     with pytest.raises(StoreFault, match="see that the database answers"):
         seasons.create_contest(tmp_path / "cup", "tournament", database=f"postgresql://ada@/cup?host={tmp_path}")
     assert not (tmp_path / "cup").exists()
-    with pytest.raises(UsageError, match="is no database for a ledger"):
+    with pytest.raises(UsageError, match="is not a database for a ledger"):
         seasons.create_contest(tmp_path / "cup", "tournament", database="mysql://host/cup")
     assert not (tmp_path / "cup").exists()

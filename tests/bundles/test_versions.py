@@ -17,7 +17,7 @@ from .conftest import PICTURES, Forger
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 BUNDLE_PAGE = Path(__file__).parents[2] / "docs" / "bundle.md"
 ROUNDS = ("rounds/initial/quarters", "rounds/final/quarters")
-REMEDY = "of version 1, made by version 0.1 of this software; nothing reads that any more: play again"
+REMEDY = "of version 1, made by version 0.1 of this software, which this version cannot read: play again"
 
 
 def manifest_of(forged: Forger, **changes: object) -> None:

@@ -407,7 +407,7 @@ def test_a_contest_is_told_from_its_rounds(tmp_path) -> None:
     assert sparring("contest", "init", tmp_path / "cup").exit_code == 0
     done = sparring("replay", "3f2a", "--dir", tmp_path / "cup")
     assert done.exit_code == 2
-    assert "is a contest's folder; give that of one of its rounds: none was played yet" in done.stderr
+    assert "is a contest's folder; give that of one of its rounds: no round was played yet" in done.stderr
     done = sparring("round", "status", tmp_path / "cup")
     assert done.exit_code == 2
     assert f"no round of {tmp_path / 'cup'} was begun" in done.stderr

@@ -71,5 +71,5 @@ def test_it_ends_with_whose_fault_it_is(old, tmp_path):
     assert import_folder(old).exit_code == 0
     done = import_folder(old)
     assert done.exit_code == 2
-    assert "is there already; `sparring submission check` says if it will do" in done.stderr
+    assert "already exists; `sparring submission check` tests it" in done.stderr
     assert import_folder(old, "--labels-from", "2").exit_code == 2

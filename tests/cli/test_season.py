@@ -321,7 +321,7 @@ def test_a_rounds_folder_is_no_contests(cup) -> None:
     for command in ("board", "status"):
         assert f"is the folder of a round; give the folder of its contest, {cup}" in said(sparring(command, within))
         found = said(sparring(command, alone))
-        assert "is the folder of a round, and no contest's" in found
+        assert "is the folder of a round, not of a contest" in found
         assert f"`sparring round status {alone}`" in found
         assert f"`sparring report {alone}`" in found
 

@@ -68,7 +68,7 @@ def test_a_licence_that_is_not_open_is_warned_of(here) -> None:
     """A licence that rule A6 does not take is written as asked, with a warning."""
     done = sparring("submission", "init", "attack", "mine", "--licence", "CC-BY-NC-4.0")
     assert done.exit_code == 0
-    assert "warning: CC-BY-NC-4.0 is no SPDX id of an OSI-approved licence (A6)" in done.stderr
+    assert "warning: CC-BY-NC-4.0 is not the SPDX id of an OSI-approved licence (A6)" in done.stderr
     assert manifest.read_manifest(here / "mine").licence == "CC-BY-NC-4.0"
 
 
@@ -76,7 +76,10 @@ def test_a_licence_that_is_not_open_is_warned_of(here) -> None:
     ("arguments", "said"),
     [
         (["attack", "Mine"], "'Mine' cannot be a submission's name; begin with a letter or digit"),
-        (["attack", "mine", "--licence", "what I like"], "'what I like' is no SPDX id; see https://spdx.org/licenses/"),
+        (
+            ["attack", "mine", "--licence", "what I like"],
+            "'what I like' is not an SPDX id; see https://spdx.org/licenses/",
+        ),
         (["attack", "full"], "full is there already and not empty; give another name, or another --out"),
         (
             ["attack", "mine", "--out", "full/file/mine"],

@@ -235,7 +235,7 @@ def test_a_full_disk_ends_a_round_that_can_go_on(whole, contest, small_disk, fil
     with pytest.raises(InfrastructureFault) as caught:
         play(contest, out)
     assert str(small_disk) in str(caught.value)
-    assert re.search("make space|free space|mend it|look whether there is space", str(caught.value))
+    assert re.search("make space|free space|correct this|see that its folder has space", str(caught.value))
     assert {path.name for path in out.iterdir() if path.name.endswith((".json", ".csv"))} == set()
     ballast.unlink()
     assert play(contest, out) == results(whole)

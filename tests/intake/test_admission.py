@@ -127,7 +127,7 @@ def test_every_entry_that_cannot_play_is_named(contest, entries, backend, submit
     assert problems[0] == "line 7, baselines[0]: platform: made for plan9; build it for linux"
     assert problems[1] == (
         f"line 9, submissions[0]: folder: there is no {tmp_path}/nowhere/submission.yaml; "
-        "a path begins where the contest file lies"
+        "write the path relative to the folder of the contest file"
     )
     assert problems[2].startswith("line 10, submissions[1]: line 1, sparring: missing; add it")
     assert problems[-2] == "line 12, submissions[3]: a second 'attacker'; give one of them a `name:`"

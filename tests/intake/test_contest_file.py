@@ -185,8 +185,8 @@ def test_all_problems_come_at_once(problems):
         "line 8, limits.gpus: 2 is not allowed here; write 0 or 1",
         "line 9, replay.power: 1.0 is too large; write less than 1",
         (
-            "line 11, submissions[0]: nothing says what plays; give `builtin`, or `folder`, or `image` with `name` and "
-            "`side`, or `pictures` with `name`"
+            "line 11, submissions[0]: the entry does not say what plays; give `builtin`, or `folder`, or `image` with "
+            "`name` and `side`, or `pictures` with `name`"
         ),
         "line 12, submissions[1].side: 'both' is not allowed here; write attack or defence",
     ]
@@ -203,12 +203,14 @@ def test_what_entries_and_pictures_lack_comes_with_the_problems_of_keys(problems
         submissions="\n  - {folder: a}\n  - {folder: a}\n  - {team: T}\n  - {folder: broken}\n  - {folder: a, name: b}",
     )
     assert found[0].startswith("line 3, title: ")
-    assert found[1].startswith("line 13, submissions[2]: nothing says what plays; give `builtin`, or `folder`")
+    assert found[1].startswith(
+        "line 13, submissions[2]: the entry does not say what plays; give `builtin`, or `folder`"
+    )
     assert found[2].startswith(f"line 5, task.dataset: {tmp_path}/lost.npz: ")
     assert found[3:6] == [
         (
             f"line 7, baselines[0]: folder: there is no {tmp_path}/nowhere/submission.yaml; "
-            "a path begins where the contest file lies"
+            "write the path relative to the folder of the contest file"
         ),
         *(
             line
@@ -327,7 +329,7 @@ def test_a_time_says_its_zone(problems, written):
 def test_a_date_that_is_none_is_refused(problems):
     """A thirteenth month is told as such, and is no crash."""
     [problem] = problems(submissions="[{folder: x, submitted: 2026-13-01T00:00:00Z}]")
-    assert problem == "file: not YAML: month must be in 1..12; mend it"
+    assert problem == "file: not YAML: month must be in 1..12; correct the file"
 
 
 def test_a_task_is_its_pictures_and_its_budget(contest):
@@ -423,8 +425,8 @@ def test_two_folders_have_two_images(contest, problems, submitted, tmp_path):
         describe_roster(contest(submissions=entries), complete=False)
     [problem] = map(str, caught.value.problems)
     assert problem in problems(submissions=entries, seed="x")
-    assert "submissions[1]: its image is called team/entry, as that of" in problem
-    assert f"{tmp_path / 'original'}, which is another folder; give each folder an `image:` of its own" in problem
+    assert "submissions[1]: its image team/entry has the same name as the image of" in problem
+    assert f"{tmp_path / 'original'}, another folder; give each folder an `image:` of its own" in problem
 
 
 def test_one_folder_may_enter_twice(contest, submitted):
@@ -488,4 +490,4 @@ def test_a_transcript_that_could_be_too_large_is_refused(contest, kind, size):
     (problem,) = map(str, caught.value.problems)
     assert "access.transcript: the transcript of one attack on one defence may take 128 MiB, and on the task" in problem
     assert problem.startswith("line ")
-    assert "take `digest`, or fewer `access.queries` or pictures" in problem
+    assert "write `transcript: digest`, or lower `access.queries` or the number of pictures" in problem

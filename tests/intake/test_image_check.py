@@ -69,7 +69,7 @@ def test_root_is_a_warning(user):
 def test_what_a_sandbox_overrides_is_a_warning():
     """Ports, variables that are not passed on, and huge layers are said and not refused."""
     assert "80/tcp" in warnings(ports=("80/tcp",))[0]
-    assert "LD_PRELOAD; not passed" in warnings(environment=("A=1", "LD_PRELOAD=x"))[0]
+    assert "LD_PRELOAD; a sandbox does not pass" in warnings(environment=("A=1", "LD_PRELOAD=x"))[0]
     assert warnings(layers=(1, image_check.LARGE_LAYER_BYTES + 1))[0].startswith("layer 2:")
 
 
@@ -84,7 +84,7 @@ def test_each_kind_of_file_is_a_warning(kind):
 
 def test_an_unfinished_look_is_said():
     """Where looking was cut short, nobody takes the rest for clean."""
-    assert "only the first 10 were looked at: time" in warnings(tree=replace(NOTHING, cut_reason="time"))[0]
+    assert "only the first 10 were checked: time" in warnings(tree=replace(NOTHING, cut_reason="time"))[0]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_volumes_are_refused_and_leave_nothing(build):
     done = inspect(build("VOLUME /data"))
     assert done.exit_code == 1
     assert "refused: VOLUME" in done.output
-    assert "only the first 0 were looked at" in done.output
+    assert "only the first 0 were checked" in done.output
     assert subprocess.run(["docker", "volume", "ls", "-q"], capture_output=True, check=True).stdout == before
 
 

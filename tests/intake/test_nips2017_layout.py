@@ -56,7 +56,7 @@ def test_the_command_follows(folder):
 def test_streams_are_the_default(refused):
     """Without `form` a command is needed, and metadata.json is not looked at."""
     said = SAID.replace("form: files\n", "")
-    expected = ["line 1, command: missing; say how it is started in its folder"]
+    expected = ["line 1, command: missing; give the words that start it in its folder, such as [python, player.py]"]
     assert refused(said, b"nonsense") == expected
     assert refused(said + "form: stream\n") == expected
 
@@ -80,11 +80,11 @@ def test_all_problems_come_at_once(refused):
         (SAID.replace("files", "tape"), "line 4, form: 'tape' is not allowed here"),
         (
             SAID.replace("files", "stream") + "command: [a]\nlabels_from: 0\n",
-            "line 6, labels_from: is known only with `form: files`",
+            "line 6, labels_from: is allowed only with `form: files`",
         ),
         (
             SAID + "command: [a]\nlabels_from: 1\n",
-            "line 6, labels_from: says nothing beside a `command`",
+            "line 6, labels_from: has no effect beside a `command`",
         ),
         (
             SAID.replace("defence", "attack"),
@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused(refused, said, problem):
         (b" " * 65_537, "metadata.json: more than 65536 bytes; shorten it"),
         ({}, "metadata.json, type: missing"),
         (GOOD | {"type": 7}, "metadata.json, type: 7 is not text"),
-        (GOOD | {"type": "targeted_attack"}, "metadata.json, type: targeted attacks have no contest here"),
+        (GOOD | {"type": "targeted_attack"}, "metadata.json, type: targeted attacks cannot take part"),
         (GOOD | {"type": "\x1b[2J"}, r"metadata.json, type: '\\x1b[2J' is not known; one of attack, "),
         (GOOD | {"entry_point": ""}, "metadata.json, entry_point: an empty text is too short"),
         (GOOD | {"entry_point": "x" * 201}, "metadata.json, entry_point: 201 characters are too many"),
@@ -193,7 +193,7 @@ def test_a_name_stays_text(theirs, name):
     [
         (AdoptionRequest(name="Mine"), "'Mine' cannot be a submission's name; give another with --name"),
         (AdoptionRequest(name="x\n"), r"'x\\n' cannot be a submission's name"),
-        (AdoptionRequest(licence="what I like"), "'what I like' is no SPDX id"),
+        (AdoptionRequest(licence="what I like"), "'what I like' is not an SPDX id"),
     ],
 )
 def test_what_cannot_be_written_is_refused(theirs, wanted, said):
@@ -206,7 +206,7 @@ def test_what_cannot_be_written_is_refused(theirs, wanted, said):
 
 def test_a_manifest_is_not_written_twice(folder):
     """A folder that has a manifest is left as it is, and so is one that holds no metadata.json."""
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         adopt_nips2017.adopt_folder(folder, AdoptionRequest())
     assert (folder / "submission.yaml").read_text() == SAID
     with pytest.raises(Rejected, match=r"metadata\.json: missing"):

@@ -165,7 +165,7 @@ def test_the_licence_is_the_participants(tmp_path):
 @pytest.mark.parametrize("licence", ["", "my own", "MIT\ngpu: true", "a" * 101, "-MIT"])
 def test_what_cannot_be_an_spdx_id_is_refused(tmp_path, licence):
     """A licence goes into a YAML file, so what is no SPDX id by its letters is refused, and nothing is written."""
-    with pytest.raises(UsageError, match="is no SPDX id"):
+    with pytest.raises(UsageError, match="is not an SPDX id"):
         scaffold.create_submission(attack(licence=licence), tmp_path / "mine")
     assert not any(tmp_path.iterdir())
 
@@ -189,7 +189,7 @@ def test_every_template_is_one_of_the_frameworks():
 @pytest.mark.parametrize("framework", scaffold.QUERYING)
 def test_a_library_of_attacks_makes_no_defence(tmp_path, framework):
     """It is refused before anything is written; its attack is checked with queries."""
-    with pytest.raises(UsageError, match="has no template of a defence"):
+    with pytest.raises(UsageError, match="has no template for a defence"):
         scaffold.create_submission(ScaffoldRequest(Side.DEFENCE, "mine", framework), tmp_path / "mine")
     assert not any(tmp_path.iterdir())
     made = scaffold.create_submission(attack(framework=framework), tmp_path / "mine")

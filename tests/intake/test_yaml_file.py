@@ -152,11 +152,15 @@ def test_a_short_file_that_means_a_huge_one_costs_nothing(refused):
 @pytest.mark.parametrize(
     ("more", "line", "what"),
     [
-        ("a: " + "[" * 60_000, 5, "more than 32 lists and mappings in each other"),
-        ("a: " + "[" * 30_000 + "]" * 30_000, 5, "more than 32 lists and mappings in each other"),
-        ("a: " + "{a: " * 15_000, 5, "more than 32 lists and mappings in each other"),
-        ("\n".join(" " * depth + "a:" for depth in range(300)), 37, "more than 32 lists and mappings in each other"),
-        ("a:\n  " + "- " * 30_000, 6, "more than 32 lists and mappings in each other"),
+        ("a: " + "[" * 60_000, 5, "more than 32 lists and mappings nested in each other"),
+        ("a: " + "[" * 30_000 + "]" * 30_000, 5, "more than 32 lists and mappings nested in each other"),
+        ("a: " + "{a: " * 15_000, 5, "more than 32 lists and mappings nested in each other"),
+        (
+            "\n".join(" " * depth + "a:" for depth in range(300)),
+            37,
+            "more than 32 lists and mappings nested in each other",
+        ),
+        ("a:\n  " + "- " * 30_000, 6, "more than 32 lists and mappings nested in each other"),
         ("a: {" + "b," * 30_000, 5, "more than 4096 keys, values, brackets and comments"),
         ("\n".join(f"k{number}: !t x" for number in range(4_000)), 820, "more than 4096 keys, values, brackets"),
         ("a: &a {x: 1}\n" + "\n".join(f"b{number}: {{<<: *a}}" for number in range(2_000)), 70, "more than 64 aliases"),
@@ -167,7 +171,7 @@ def test_a_file_that_takes_long_to_read_is_not_read_to_its_end(refused, more, li
     """Depth, tokens and aliases are bounded while a file is read: the work on brackets grows with their square."""
     [problem] = refused(GOOD + more)
     assert problem.startswith(f"line {line}: {what}")
-    assert problem.endswith("; write it shorter and flatter")
+    assert problem.endswith("; write a shorter file with less nesting")
 
 
 def test_a_file_of_sensible_depth_is_read(submitted):
@@ -274,5 +278,5 @@ def test_an_empty_word_is_no_program(refused):
 def test_a_nul_is_refused_in_a_command(refused):
     """No program can be given one."""
     assert refused(GOOD.replace("player.py", '"a\\0b"')) == [
-        "line 4, command[1]: a NUL character, which no program can be given; leave it out"
+        "line 4, command[1]: a NUL character, which no argument can contain; leave it out"
     ]

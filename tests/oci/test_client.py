@@ -188,7 +188,7 @@ def test_credentials_stay_on_the_same_host(registry, tmp_path):
 def test_a_redirect_to_nowhere_is_not_followed(location, registry, ask, slept):
     """Only addresses over HTTP without a user in them are followed."""
     registry.odd = lambda _: Answer(302, headers={"Location": location})
-    with pytest.raises(BackendUnavailable, match="sends us on"):
+    with pytest.raises(BackendUnavailable, match="redirects"):
         ask.resolve(named(registry), AMD)
     assert slept == []
 
@@ -218,7 +218,7 @@ def test_credentials_do_not_go_to_any_realm(realm, registry, tmp_path):
     """A place for tokens without TLS gets no credentials, unless the operator said that it is theirs."""
     registry.users, registry.realm = {"me": "secret"}, realm or " "
     known = logged_in(tmp_path, {registry.host: auth("me", "secret")})
-    with pytest.raises(BackendUnavailable, match="credentials go over TLS"):
+    with pytest.raises(BackendUnavailable, match="credentials are sent over TLS only"):
         ImageResolver([registry.host], lambda: known).resolve(named(registry), AMD)
 
 
@@ -243,7 +243,7 @@ def test_a_token_that_is_none_is_ours(said, registry, ask):
     """What is no token is never sent on; the registry is out of order."""
     registry.users = {}
     registry.odd = lambda asked: Answer(200, said) if asked.path == "/token" else None
-    with pytest.raises(BackendUnavailable, match="a token that is none"):
+    with pytest.raises(BackendUnavailable, match="a token that is not valid"):
         ask.resolve(named(registry), AMD)
 
 
@@ -283,7 +283,7 @@ def test_tls_is_the_rule_and_certificates_hold(authority, start, monkeypatch, sl
     asking = ImageResolver([], Credentials, sleep=slept.append)
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with pytest.raises(BackendUnavailable, match=r"not to be trusted.*SSL_CERT_FILE"):
+    with pytest.raises(BackendUnavailable, match=r"no trusted certificate.*SSL_CERT_FILE"):
         asking.resolve(named(registry), AMD)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     assert asking.resolve(named(registry), AMD).sizes == (7,)
@@ -296,7 +296,7 @@ def test_from_tls_no_redirect_leads_away(authority, start, monkeypatch):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
     registry, elsewhere = start(context), start()
     registry.odd = lambda asked: Answer(307, headers={"Location": f"{elsewhere.url}{asked.path}"})
-    with pytest.raises(BackendUnavailable, match="no address over TLS"):
+    with pytest.raises(BackendUnavailable, match="not an https address"):
         ImageResolver([], Credentials).resolve(named(registry), AMD)
     assert elsewhere.asked == []
 

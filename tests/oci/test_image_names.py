@@ -45,7 +45,7 @@ def test_every_name_in_a_registry_begins_alike(registry, beginning):
 
 
 @pytest.mark.parametrize(
-    ("registry", "why"), [("none", "loaded onto the nodes"), ("", "is not set"), ("teams", "is no registry")]
+    ("registry", "why"), [("none", "are on the nodes only"), ("", "is not set"), ("teams", "is not a registry")]
 )
 def test_without_a_registry_there_is_no_place(registry, why):
     """Each says why."""

@@ -43,7 +43,7 @@ def test_what_is_no_name_is_refused(text):
 
 def test_a_prefix_is_a_registry():
     """A prefix without a registry would send everybody to docker.io."""
-    with pytest.raises(InvalidReferenceError, match="no registry"):
+    with pytest.raises(InvalidReferenceError, match="not a registry"):
         parse_reference("entry", "teams/x")
 
 

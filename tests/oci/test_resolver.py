@@ -40,7 +40,7 @@ def test_the_platform_is_chosen_from_an_index(registry, ask):
     assert ask.resolve(named(registry), AMD).digest == digests["amd64"]
     assert ask.resolve(named(registry), "linux/arm64").digest == digests["arm64"]
     assert ask.resolve(named(registry), "linux/arm64/v8").configuration.architecture == "arm64"
-    with pytest.raises(UnusableImageError, match=r"linux/amd64.*linux/s390x plays here"):
+    with pytest.raises(UnusableImageError, match=r"linux/amd64.*linux/s390x is needed here"):
         ask.resolve(named(registry), "linux/s390x")
 
 
@@ -87,7 +87,7 @@ def test_other_bytes_than_were_named_are_refused(kind, registry, ask):
         return Answer(200, other, {"Content-Type": MANIFEST}) if f"/{kind}/sha256" in asked.path else None
 
     registry.odd = swap
-    with pytest.raises(UnusableImageError, match=r"was asked for|were promised"):
+    with pytest.raises(UnusableImageError, match=r"in place of|its descriptor says"):
         ask.resolve(named(registry, f"team/entry@{digest}"), AMD)
 
 
@@ -96,5 +96,5 @@ def test_a_registry_that_contradicts_itself_is_refused(registry, ask):
     data = dump(registry.image(RUN))
     headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{HEX}"}
     registry.odd = lambda asked: Answer(200, data, headers) if "/manifests/" in asked.path else None
-    with pytest.raises(UnusableImageError, match="was asked for"):
+    with pytest.raises(UnusableImageError, match="in place of"):
         ask.resolve(named(registry), AMD)

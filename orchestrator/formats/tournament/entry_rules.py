@@ -109,7 +109,7 @@ def release_problems(licence: str, source: str) -> list[Problem]:
     if not licence:
         problems.append(Problem("licence", "missing (A6)", "name an OSI-approved licence by its SPDX id"))
     elif not is_osi_approved(licence):
-        problem = f"{licence!r} is no SPDX id of an OSI-approved licence (A6)"
+        problem = f"{licence!r} is not the SPDX id of an OSI-approved licence (A6)"
         problems.append(Problem("licence", problem, "see https://spdx.org/licenses/"))
     if not source:
         problems.append(Problem("source", "missing (A6)", "say where the source is published"))

@@ -77,7 +77,7 @@ class DebugSession:
         The batch may be larger than the contest's. Raises SubmissionFault, UsageError.
         """
         if self._player is None:
-            raise UsageError("the player is not there: it was not greeted, or ended after a fault")
+            raise UsageError("no player is running: it was not greeted yet, or it ended after a fault")
         samples = self._context.samples
         places = [(self._asked_pictures + number) % len(samples) for number in range(count)]
         self._asked_pictures += count

@@ -9,7 +9,7 @@ _BY_CODE = {
     "died": "its last words on stderr say why; an import or a file that the image lacks is the usual cause",
     "out-of-memory": "use less memory: smaller batches, smaller weights, float32 instead of float64",
     "flood": "write to stdout what was asked for and nothing else; print to stderr",
-    "reported": "mend what it reports: the traceback is on its stderr",
+    "reported": "fix what it reports: the traceback is on its stderr",
     "no-gradients": "write a method `gradient` that returns the gradient of your loss: attacks are crafted on it (A12)",
     "gave-up": "see the faults before it",
     "protocol": (

@@ -40,7 +40,7 @@ _MIB = 1024 * 1024
 _FORFEIT_REMEDIES = {
     Forfeit.MISSING: ("not delivered", "deliver a candidate for every picture"),
     Forfeit.TYPE: ("not 8-bit values", "deliver unsigned 8-bit values: round, clip to 0..255, then astype(uint8)"),
-    Forfeit.SHAPE: ("of another shape than their pictures", "deliver channels, height, width as they came"),
+    Forfeit.SHAPE: ("of another shape than their pictures", "keep channels, height and width as in the question"),
     Forfeit.NOT_FINITE: ("NaN or infinite", "deliver finite values, rounded to unsigned 8 bits"),
     Forfeit.BUDGET: ("beyond the budget", "round towards the picture, then project once more on 8-bit values"),
 }
@@ -266,7 +266,7 @@ class TrialMatch:
             self._add_passed(REPLAY_STEP, detail)
         elif self.is_attack and not self._context.replay.attacks:
             self._add_passed(
-                REPLAY_STEP, detail, "it is not reproducible from its seed; this contest does not ask for that"
+                REPLAY_STEP, detail, "it is not reproducible from its seed; this contest does not require that"
             )
         else:
             basis = "the seed in hello" if self.is_attack else "the picture alone"
@@ -292,7 +292,9 @@ class TrialMatch:
             parts.append(f"{peak / _MIB:.0f} MiB of {limits.memory / _MIB:.0f} MiB")
         warnings = [f"close to the limit: {', '.join(close)}"] if close else []
         if kills := sum(player_exit.kills for player_exit in self.recorder.exits):
-            warnings.append(f"the memory limit killed {kills} of the processes that it started, and it answered on")
+            warnings.append(
+                f"the memory limit killed {kills} of the processes that it started, and it went on answering"
+            )
         self._add_passed(USAGE_STEP, ", ".join(parts), "; ".join(warnings))
 
     def _add_step(self, step: CheckStep) -> None:

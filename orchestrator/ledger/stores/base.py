@@ -98,7 +98,7 @@ def entry_hash(previous: str, leaf: str) -> str:
 def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> LedgerEntry:
     """Returns the entry that follows `previous`. Raises ValueError for a time in another form than `format_time`'s."""
     if not _TIME.fullmatch(time):
-        raise ValueError(f"{time!r} is no time of a ledger; use format_time")
+        raise ValueError(f"{time!r} is not a time of a ledger; use format_time")
     text = event_text(event)
     leaf = leaf_hash(seq, time, salt, text)
     return LedgerEntry(seq, time, salt, event, text, previous, leaf, entry_hash(previous, leaf))

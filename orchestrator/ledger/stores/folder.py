@@ -87,7 +87,9 @@ class FolderBlobs:
         raise StoreFault(problem)
 
     def _not_kept(self, error: OSError) -> StoreFault:
-        return StoreFault(f"cannot keep a blob under {self._folder}: {error}; make space there, or mend it; run again")
+        return StoreFault(
+            f"cannot keep a blob under {self._folder}: {error}; make space there, or correct this, and run again"
+        )
 
     def _path(self, digest: str) -> str:
         _, _, digits = digest.partition(":")

@@ -352,7 +352,7 @@ class SqlLedger:
                 problem = f"another program has held {self._location} for more than {self._lock_timeout:g} s"
                 return f"{problem} ({cause}); wait for it or end it, and run the same command again"
             case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN:
-                remedy = "look whether there is space in its folder, and leave to write, and run the same command again"
+                remedy = "see that its folder has space and is writable, and run the same command again"
                 return f"{self._location}: {cause}; {remedy}"
             case _:
                 return f"{self._location}: {cause}; {_RESTORE_REMEDY}"
@@ -387,7 +387,7 @@ def parse_url(url: str) -> sa.URL:
         driver = _DRIVERS[where.get_backend_name()]
     except (exc.ArgumentError, KeyError):
         raise UsageError(
-            f"{printable(url.partition('@')[2] or url, 80)!r} is no database for a ledger: {kinds}"
+            f"{printable(url.partition('@')[2] or url, 80)!r} is not a database for a ledger; give {kinds}"
         ) from None
     if driver != "sqlite" and find_spec("psycopg") is None:
         raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'")

@@ -201,9 +201,9 @@ def test_a_layout_that_does_not_hold_together_is_refused(refused, layout, edit, 
     [
         ('{"config": {"Cmd": ["/x"]}, "config": {"Entrypoint": ["/y"]},', "a key occurs twice"),
         ('{"config": {"Cmd": ["/x"], "Cmd": ["/y"]},', "a key occurs twice"),
-        ('{"config": {"Cmd": ["/x"]}, "Config": {"Cmd": ["/y"]},', "'Config' is spelt otherwise"),
-        ('{"config": {"Cmd": ["/x"], "entrypoint": ["/y"]},', "'entrypoint' is spelt otherwise"),
-        ('{"config": {"Cmd": ["/x"], "volume\u017f": {"/data": {}}},', "is spelt otherwise"),
+        ('{"config": {"Cmd": ["/x"]}, "Config": {"Cmd": ["/y"]},', "'Config' is another spelling of a standard key"),
+        ('{"config": {"Cmd": ["/x"], "entrypoint": ["/y"]},', "'entrypoint' is another spelling of a standard key"),
+        ('{"config": {"Cmd": ["/x"], "volume\u017f": {"/data": {}}},', "is another spelling of a standard key"),
         ('{"config": {"Cmd": "/x"},', "config.Cmd"),
     ],
 )

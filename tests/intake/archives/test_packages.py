@@ -141,7 +141,7 @@ def test_nothing_is_left_of_what_fails(kept, engine, tmp_path, make, config, lay
     bad = Engine(saved(make, config | {"rootfs": rootfs}, [layers[0], odd]))
     with pytest.raises(Rejected, match="leads out of the image"):
         package_writer.write_package(kept, tmp_path / "x", bad, "team/entry:cpu")
-    with pytest.raises(InfrastructureFault, match="in a way that is not read here"):
+    with pytest.raises(InfrastructureFault, match="in a form that is not supported"):
         package_writer.write_package(
             kept, tmp_path / "x", Engine(saved(make, config, layers, Layers=["4/layer.tar"])), "team/entry:cpu"
         )
@@ -183,7 +183,7 @@ def relisted(them, **changes) -> list:
     [
         (lambda m: [*m, ("source/more.py", b"x")], "source/more.py: not listed"),
         (lambda m: [*m, ("elsewhere", b"x")], "elsewhere: not listed"),
-        (lambda m: m[:-1], "and not there"),
+        (lambda m: m[:-1], "but missing"),
         (lambda m: [*m[:1], (m[1][0], m[1][1][::-1]), *m[2:]], "its SHA-256 is"),
         (lambda m: [*m[:1], (m[1][0], m[1][1] + b"x"), *m[2:]], "bytes, sparring-package.json says"),
         (lambda m: [*m, m[1]], "there already"),
@@ -193,7 +193,7 @@ def relisted(them, **changes) -> list:
         (lambda m: relisted(m, image="latest"), "image: 'latest' is not allowed here"),
         (lambda m: relisted(m, more=1), "more: unknown key"),
         (lambda m: relisted(m, members=json.loads(m[0][1])["members"] * 2), "lists a file twice"),
-        (lambda m: [(m[0][0], b"{"), *m[1:]], "not as it should be"),
+        (lambda m: [(m[0][0], b"{"), *m[1:]], "is not valid"),
         (lambda m: [(m[0][0], b" " * (8 * 1024**2 + 1)), *m[1:]], "8388609 bytes, at most 8388608"),
         (lambda m: [each for each in m if "yaml" not in each[0]], "submission.yaml: listed in"),
     ],

@@ -182,7 +182,7 @@ def test_many_problems_are_counted(make, refused) -> None:
         (pax((b"path", b"a\0b")) + file(b"c"), "holds a NUL"),
         (pax((b"path", b"")) + file(b"c"), "is empty or holds a NUL"),
         (pax((b"size", b"5")) + file(b"c"), "1 bytes by its header and 5 by its extended header"),
-        (pax((b"size", b"-5")) + file(b"c"), "a size that is no number"),
+        (pax((b"size", b"-5")) + file(b"c"), "a size that is not a number"),
         (pax((b"GNU.sparse.major", b"1")) + file(b"c"), "the record 'GNU.sparse.major'"),
         (pax((b"hdrcharset", b"latin1")) + file(b"c"), "another encoding"),
         (pax((b"path", b"a"), kind=b"g") + file(b"c"), "an extended header for all members"),
@@ -195,7 +195,7 @@ def test_many_problems_are_counted(make, refused) -> None:
         ),
         (block(b"c", b"5", 512) + bytes(512), "a folder of 512 bytes"),
         (block(b"c", magic=b"tar!!\0"), "neither POSIX's nor GNU's"),
-        (block(b"c", at_124=b"00000000zzz"), "a number in a header that is none"),
+        (block(b"c", at_124=b"00000000zzz"), "a header with a field that is not a number"),
         (block(b"c", at_124=b"\xff" * 12), "negative or too large"),
         (block(b"c")[:-1] + b"x", "checksum is wrong"),
         (bytes(512) + file(b"c"), "a lone block of zeros"),
@@ -264,7 +264,7 @@ def test_other_files_are_told_apart(refused, data, what) -> None:
 
 def test_an_image_is_no_submission(make, refused) -> None:
     """What `docker save` wrote is refused with the way to pack a submission."""
-    assert refused(make.tar({"manifest.json": b"[]"})) == ["archive: an image, and no submission"]
+    assert refused(make.tar({"manifest.json": b"[]"})) == ["archive: this is an image, not a submission"]
 
 
 def test_a_submission_has_a_manifest(make, refused) -> None:

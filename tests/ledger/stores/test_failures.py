@@ -171,7 +171,7 @@ def test_a_ledger_on_a_full_disk_keeps_what_it_has(small_disk, fill, event, time
         ledger.append(event(0), time=time)
         ballast = fill(small_disk, leave)
         kept = 1
-        with pytest.raises(StoreFault, match=rf"{path}: database or disk is full; look whether there is space"):  # noqa: PT012  how many fit is not known
+        with pytest.raises(StoreFault, match=rf"{path}: database or disk is full; see that its folder has space"):  # noqa: PT012  how many fit is not known
             while kept < 1000:
                 ledger.append(event(kept), event(kept + 1), time=time)
                 kept += 2
@@ -186,7 +186,7 @@ def test_a_ledger_that_is_made_on_a_full_disk_is_made_later(small_disk, fill, ev
     """A ledger for which there is no space is a StoreFault; with space it is made where it was begun."""
     path = small_disk / "ledger.sqlite"
     ballast = fill(small_disk, 8192)
-    with pytest.raises(StoreFault, match=rf"{path}: .*look whether there is space"), opened(path):
+    with pytest.raises(StoreFault, match=rf"{path}: .*see that its folder has space"), opened(path):
         pass
     ballast.unlink()
     assert goes_on(path, event, time) == 0
@@ -258,7 +258,7 @@ def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path):
         [sys.executable, "-c", _TRIAL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )
     ledger, blob, kept = done.stdout.splitlines()
-    assert f"{tmp_path}/ledger.sqlite: disk I/O error; look whether there is space" in ledger
+    assert f"{tmp_path}/ledger.sqlite: disk I/O error; see that its folder has space" in ledger
     assert f"cannot keep a blob under {tmp_path}/blobs: [Errno 27] File too large" in blob
     assert 1 < int(kept) < 1000
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []

@@ -138,7 +138,7 @@ def test_a_database_that_does_not_answer_is_named(tmp_path):
 @pytest.mark.parametrize("url", ["nonsense", "mysql://ada:hidden@host/cup", "://", ""])
 def test_an_address_of_no_database_is_refused(url):
     """Only SQLite and PostgreSQL keep ledgers; a password is never repeated."""
-    with pytest.raises(UsageError, match="is no database for a ledger") as refused:
+    with pytest.raises(UsageError, match="is not a database for a ledger") as refused:
         sql.parse_url(url)
     assert "hidden" not in str(refused.value)
 
