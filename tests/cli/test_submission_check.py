@@ -189,7 +189,7 @@ def test_what_cannot_be_checked_is_a_usage_error(player, contest, tmp_path) -> N
         (("check", contest), "is a file"),
         (("check", tmp_path / "nowhere"), "check the path, or for the name of an image give --backend container"),
         (("check", folder, "--contest", contest, "--task", "halves"), "has no task 'halves'"),
-        (("try", folder, "--against", "mover", "--contest", contest), "there is measure"),
+        (("try", folder, "--against", "mover", "--contest", contest), "the contest has measure"),
         (("debug", folder, "--contest", contest, "--replay", tmp_path / "none"), "cannot be read as a transcript"),
     ):
         done = submission(*arguments)
