@@ -35,7 +35,8 @@ class SeatForm(RowForm):
     member = forms.CharField(
         max_length=_NAME_LIMIT,
         label="Name of <bdi>{}</bdi> on the record",
-        help_text="It is published with votes, and should say nothing of who it is, such as b1.",
+        help_text="It is published with votes. Choose a pseudonym such as b1, or, if teams are to declare conflicts "
+        "with members whom they know, the name of the person.",
     )
     case = forms.CharField(
         max_length=_LINE_LIMIT,
