@@ -127,7 +127,7 @@ class _Run:
                     yield self._park(work.job, news.error)
                 self._fill_slots()
             if (left := self._queue.remaining) and not self._parked:
-                raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
+                raise ValueError(f"the plan cannot be played: {', '.join(left)} wait for jobs that are not in it")
         finally:
             self._end_all()
 

@@ -51,7 +51,7 @@ def retry_start(
     except (StartFailedError, PolicyNotAppliedError) as again:
         if _is_unfit(again):
             return NeverStarted(str(again))
-        return NeverStarted(f"{again}; others can be started as they should be", doubtful=True)
+        return NeverStarted(f"{again}; other images start as they should", doubtful=True)
 
 
 def _is_unfit(error: StartFailedError | PolicyNotAppliedError) -> bool:

@@ -16,13 +16,13 @@ from orchestrator.reports import formatting
 
 _ISOLATION = {
     Isolation.ATTACK: "No sandbox of a defence ever sees two versions of one picture.",
-    Isolation.PICTURE: "A sandbox of a defence is asked one question and ended.",
+    Isolation.PICTURE: "Each sandbox of a defence answers one question and is then ended.",
     Isolation.ROUND: "A sandbox of a defence sees everything, in an order that is drawn.",
 }
 _WINDOWS = {
     "early": "Submissions are not received yet.",
     "open": "Submissions are received now.",
-    "closed": "Submissions are not received any more.",
+    "closed": "Submissions are no longer received.",
 }
 _RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
 """The rules that bind people and teams before anything is played."""
@@ -131,7 +131,7 @@ def _limits(contest: Contest) -> Iterator[str]:
     if Side.ATTACK in programs:
         batch = formatting.counted_noun(limits.perturb_batch, "picture")
         yield f"An attack has {formatting.duration(limits.perturb_seconds)} for {batch}, and its share for fewer (A15)."
-        yield "Attacks are told the true labels (A2)." if file.labels is True else "Attacks are not told labels (A2)."
+        yield "Attacks get the true labels (A2)." if file.labels is True else "Attacks do not get the labels (A2)."
         if file.access.kind is not AccessKind.NONE:
             asked = formatting.counted_noun(file.access.queries, "time")
             prices = file.access.to_access().prices_in_words

@@ -83,7 +83,7 @@ def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> 
             raise UsageError("this invitation was used already or has expired; ask for another")
         person = PersonRecord(id=account.person, name=account.name)
         if invitation.makes_first_organizer and site.season().roles.get(Role.ORGANIZER):
-            raise UsageError("this contest has an organizer meanwhile; ask for an invitation")
+            raise UsageError("this contest already has an organizer; ask for an invitation")
         if invitation.role:
             with site.administer(invitation.invited_by) as admin:
                 roles.grant_role(admin, person, Role(invitation.role))

@@ -18,7 +18,7 @@ _KNOWN = (
 )
 _CODE = (
     "{code} is your code for {contest}",
-    f"Your code for {{contest}} ({{address}}) is\n\n{{code}}\n\nIt is good for 15 minutes.\n\n{_NOT_YOU}\n",
+    f"Your code for {{contest}} ({{address}}) is\n\n{{code}}\n\nIt is valid for 15 minutes.\n\n{_NOT_YOU}\n",
 )
 TEXTS: Mapping[str, tuple[str, str]] = {
     "account/email/login_code": _CODE,

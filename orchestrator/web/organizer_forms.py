@@ -51,7 +51,7 @@ class PromoteForm(OnceForm):
     """Who goes on, as it was shown."""
 
     shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
-    reason = ReasonField(required=False, help_text="Needed once a later round was begun with who went on before.")
+    reason = ReasonField(required=False, help_text="Required if a later round has begun with those who went on before.")
 
 
 class CorrectionForm(OnceForm):
@@ -106,7 +106,7 @@ class PublishForm(OnceForm):
     unfinished = forms.BooleanField(
         required=False,
         label="Although rounds with the same labels are still to be played",
-        help_text="Only for a full bundle: whoever reads it knows the labels of those rounds.",
+        help_text="Only for a full bundle: its readers know the labels of those rounds.",
     )
 
 

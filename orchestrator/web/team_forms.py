@@ -113,7 +113,7 @@ class CorrectionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Refuses a correction that corrects nothing."""
         if not {"licence", "source"} & set(self.changed_data):
-            raise forms.ValidationError("The record says so already: change the licence, the source, or both.")
+            raise forms.ValidationError("The record already says this: change the licence, the source, or both.")
         return self.cleaned_data
 
     def changed_words(self) -> dict[str, str | None]:

@@ -156,7 +156,7 @@ def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, polic
         # As an orchestrator that takes a round over starts it: admission would have refused it.
         sandbox = backend.start(SandboxSpec(Image(identity, "unfit", ("/x",)), policy, run, "job"))
         if RUNTIME is Runtime.RUNSC and "sbin" in files:  # gVisor dies of it, without a reason that tells whose it is
-            with pytest.raises(AmbiguousExit, match="others can be started"):
+            with pytest.raises(AmbiguousExit, match="other images start"):
                 sandbox.receive(soon(1))
             assert sandbox.stop().ending is Ending.LOST
         else:
@@ -191,7 +191,7 @@ def test_a_start_that_fails_is_compared_with_a_known_image(backend, image, engin
         assert backend.start(order).stop().ending is Ending.STOPPED
     else:
         sandbox = backend.start(order)
-        with pytest.raises(AmbiguousExit, match="others can be started"):
+        with pytest.raises(AmbiguousExit, match="other images start"):
             sandbox.receive(soon(1))
         assert sandbox.stop().ending is Ending.LOST
     assert len(asked) == {"once": 3, "for it alone": 3, "for all": 2}[fails]

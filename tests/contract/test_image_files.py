@@ -155,7 +155,7 @@ def test_a_sandbox_that_only_this_image_spoils_is_its_own(backend, make, engine,
     """Where an image gets past admission, a known image shows whose doing it is: no fault of ours."""
     order = SandboxSpec(Image(make(path, what), "spoilt", ("python3",)), policy, run, "job")
     sandbox = backend.start(order)
-    with pytest.raises(AmbiguousExit, match="others can be started as they should be"):
+    with pytest.raises(AmbiguousExit, match="other images start as they should"):
         sandbox.receive(0)
     assert sandbox.stop().ending is Ending.LOST
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []

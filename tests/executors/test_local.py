@@ -275,7 +275,7 @@ def test_an_interrupt_while_waiting_ends_everything(stage, play, plan):
 
 def test_a_plan_that_cannot_be_done_is_an_error(stage, play, plan):
     """Jobs that need what nobody makes are named after the others have played; they are never left out in silence."""
-    with pytest.raises(ValueError, match="the plan cannot be done: b, c wait for what it does not hold"):
+    with pytest.raises(ValueError, match="the plan cannot be played: b, c wait for jobs that are not in it"):
         stage.keep(play(plan("a", "b<missing", "c<b")))
     assert stage.kept == ["a"]
 

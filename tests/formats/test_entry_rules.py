@@ -220,7 +220,7 @@ def test_organizers_are_warned_of_a_final_without_ranks() -> None:
     assert "no defence was handed in; receive one (`sparring submit`)" in nobody
     cup = season({"One": "a", "Two": "b"}, ("One", "digits", ATTACK), ("Two", "digits", DEFENCE))
     below_the_floor, _ = promotion_warnings(cup, promoted)
-    assert "look at the reasons on the board of the initial round" in below_the_floor
+    assert "read the reasons on the board of the initial round" in below_the_floor
     assert unreleased.startswith(
         "s0 will not be ranked in the final round as it is: licence missing (A6); source missing"
     )

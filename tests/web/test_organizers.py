@@ -280,7 +280,7 @@ def test_other_boards_than_those_shown_promote_nobody(season, organizer) -> None
         admin.disqualify("attack_honest", "meanwhile")
     answer = organizer.post("/organize/promote/", form)
     assert answer.status_code == 409
-    assert "what you saw is not so any more" in answer.content.decode()
+    assert "it has changed since you opened the page" in answer.content.decode()
     assert not acts(season, FormatEvent)
 
 
@@ -449,7 +449,7 @@ def test_a_mistake_in_the_contest_file_takes_no_page_away(season, organizer) -> 
     assert organizer.get("/organize/").status_code == 200
     (season / "contest.yaml").write_text("sparring: 1\ncontest: [")
     assert client_of().get("/").status_code == 200
-    assert "contest.yaml cannot be read as it is now" in organizer.get("/organize/").content.decode()
+    assert "contest.yaml cannot be read" in organizer.get("/organize/").content.decode()
     for address in ("rules/", "publish/", "promote/"):
         assert organizer.get(f"/organize/{address}").status_code == 200
     address = "/organize/submissions/attack_honest/disqualify/"

@@ -275,7 +275,7 @@ def test_the_same_file_twice_is_one_arrival(cup, ada) -> None:
     first = arrival_in(upload(ada, "rooks", data))
     again = upload(ada, "rooks", data)
     assert arrival_in(again) == first
-    assert "was not taken again" in text_of(ada.get(again["Location"]))
+    assert "was not accepted again" in text_of(ada.get(again["Location"]))
     assert list(season_of(cup).arrivals) == [first]
 
 
@@ -353,7 +353,7 @@ def test_what_comes_late_is_not_kept(cup, ada) -> None:
     data = package(cup)
     cup.more["closes"] = (cup.time + timedelta(hours=1)).isoformat()
     cup.write()
-    assert "What counts is when the last byte arrived" in text_of(ada.get("/my/rooks/submit/"))
+    assert "The time at which the last byte arrives counts" in text_of(ada.get("/my/rooks/submit/"))
     cup.wait(hours=1)
     page = text_of(ada.get("/my/rooks/submit/"))
     assert "Nothing is received any more" in page

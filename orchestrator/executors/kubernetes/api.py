@@ -282,7 +282,7 @@ class Client:
         except TransientApiError as error:
             times, seconds = retrying.statistics.get("attempt_number", 1), time.monotonic() - started_at
             raise ClusterUnavailable(
-                f"{operation}: {error}, asked {times} times in {seconds:.0f} s; see to the cluster, and run again"
+                f"{operation}: {error}, asked {times} times in {seconds:.0f} s; repair the cluster, and run again"
             ) from error
         except ClusterRefused as error:
             raise ClusterRefused(f"{operation}: {error}", error.status) from error

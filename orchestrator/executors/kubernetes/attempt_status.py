@@ -39,8 +39,8 @@ _START_ERRORS = {
     "StartError",
 }
 _WRONG_VOLUME = (
-    "it is not where this controller put it, on the volume of cluster.claim below cluster.folder; let --out have its "
-    "blobs and cluster there; `sparring cluster check CONTEST --out DIR` tries it"
+    "the volume of cluster.claim does not have it below cluster.folder, where this controller writes; put blobs and "
+    "cluster of --out there; `sparring cluster check CONTEST --out DIR` tests that"
 )
 _NORMAL_WAITS = {"ContainerCreating", "PodInitializing", ""}
 _DISRUPTION_WORDS = {

@@ -187,7 +187,10 @@ def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
             yield Check(name, CheckStatus.FAIL, f"missing: {', '.join(missing)}", APPLY_OVERLAY_REMEDY)
         else:
             yield Check(
-                name, CheckStatus.WARN, f"missing: {', '.join(missing)}; less is seen below", APPLY_OVERLAY_REMEDY
+                name,
+                CheckStatus.WARN,
+                f"missing: {', '.join(missing)}; the checks below show less",
+                APPLY_OVERLAY_REMEDY,
             )
 
 
@@ -325,8 +328,10 @@ def check_gpus(cluster: Api, wanted: Requirements) -> Check:
         return Check("GPUs", CheckStatus.OK, detail)
     if most:
         detail += f", at most {most} on one; a pod with an attack and the defence that it queries takes {wanted.gpus}"
-        return Check("GPUs", CheckStatus.FAIL, detail, "add nodes with more GPUs; mend `cluster.node_selector`")
-    return Check("GPUs", CheckStatus.FAIL, detail, "install the device plug-in; mend `cluster.gpu`, `node_selector`")
+        return Check("GPUs", CheckStatus.FAIL, detail, "add nodes with more GPUs, or correct `cluster.node_selector`")
+    return Check(
+        "GPUs", CheckStatus.FAIL, detail, "install the device plug-in, or correct `cluster.gpu` and `node_selector`"
+    )
 
 
 def check_queue(cluster: Api, wanted: Requirements) -> Check:

@@ -143,7 +143,7 @@ class Controller:
         finally:
             self._view.close()
         if (left := self._queue.remaining) and not self._parked_submissions:
-            raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
+            raise ValueError(f"the plan cannot be played: {', '.join(left)} wait for jobs that are not in it")
 
     def _wait_for_change(self) -> None:
         """Waits for the next look: sooner where a driver has left its last word, so that the next job need not wait."""

@@ -86,7 +86,9 @@ def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
     match record.outcome:
         case NetworkOutcome.CONNECTED:
             reached = printable(", ".join(record.reached_targets))
-            return ProbeVerdict(False, f"on {when} a player's pod reached {reached}; mend the network, and {remedy}")
+            return ProbeVerdict(
+                False, f"on {when} a player's pod reached {reached}; correct the network's policies, and {remedy}"
+            )
         case NetworkOutcome.UNKNOWN:
             return ProbeVerdict(False, f"the probe of {when} proved nothing: {printable(record.detail)}; {remedy}")
     if record.probed_at - now > timedelta(minutes=5):

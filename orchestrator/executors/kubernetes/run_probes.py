@@ -217,7 +217,7 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
                 reason = (
                     ""
                     if report
-                    else f"its container ended with {state.get('exitCode')} ({state.get('reason')}), unheard"
+                    else f"its container ended with {state.get('exitCode')} ({state.get('reason')}) and left no message"
                 )
                 return ProbeEnd(report, reason, tuple(each["ip"] for each in status.get("podIPs") or ()))
             if status.get("phase") == "Failed":

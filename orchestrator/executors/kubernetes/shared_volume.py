@@ -201,7 +201,7 @@ def _read_model(path: Path, kind: type[_Model]) -> _Model | None:
 
 
 def _volume_fault(path: Path, error: OSError) -> StoreFault:
-    return StoreFault(f"{path} cannot be used: {error.strerror or error}; see to the volume, and run again")
+    return StoreFault(f"{path} cannot be used: {error.strerror or error}; repair the volume, and run again")
 
 
 def _format_fault(path: Path, error: ValidationError) -> StoreFault:

@@ -118,4 +118,4 @@ def read_status(folder: Path) -> ControllerStatus | None:
         return None
     except (OSError, ValidationError) as error:
         why = field_errors(error)[0].what if isinstance(error, ValidationError) else error.strerror
-        raise StoreFault(f"{folder / FILE_NAME} cannot be read: {why}; the next run writes it anew") from error
+        raise StoreFault(f"{folder / FILE_NAME} cannot be read: {why}; the next run writes it again") from error

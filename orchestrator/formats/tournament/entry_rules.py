@@ -84,7 +84,7 @@ def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]
             continue
         entered = any(entry.side is side and entry.task == promoted.task for entry in season.entries.values())
         remedy = (
-            "look at the reasons on the board of the initial round (`sparring board`), mend what they say"
+            "read the reasons on the board of the initial round (`sparring board`), remove them"
             if entered
             else f"no {side} was handed in; receive one (`sparring submit`), play the initial round again"
         )

@@ -69,7 +69,7 @@ def _diagnose_runtime(
         )
     if image is None:
         remedy = "sparring image build base"
-        return Check(name, CheckStatus.WARN, "registered; not tried, for want of an image of ours", remedy)
+        return Check(name, CheckStatus.WARN, "registered; not tried, because no image of Sparring's is there", remedy)
     try:
         sandbox = start(_kernel_probe_spec(runtime, image))
         try:

@@ -145,6 +145,6 @@ def _require_policy(policy: SandboxPolicy, identity: PlayerIdentity | None) -> N
     ):
         weaker.append(f"seccomp: wanted {_SECCOMP_FILTER}, got {identity.seccomp}")
     if policy.runtime is Runtime.RUNC and identity.inspectable and identity.user:
-        weaker.append("end: the player can look into the process that tells it (is fs.suid_dumpable 1?)")
+        weaker.append("end: the player can read the process that reports its end (is fs.suid_dumpable 1?)")
     if weaker:
-        raise SandboxLost(f"the pod gives its player more than the policy demands: {'; '.join(weaker)}; mend the pod")
+        raise SandboxLost(f"the pod gives its player more than the policy allows: {'; '.join(weaker)}; correct the pod")

@@ -66,8 +66,7 @@ class ExitChannel:
     def _take_line(self, kind: str, fields: list[str]) -> None:
         if len(fields) != _FIELD_COUNTS[kind]:
             raise SandboxLost(
-                f"the pod's shell tells {len(fields)} things as {kind!r} and {_FIELD_COUNTS[kind]} are "
-                f"understood here; "
+                f"the pod's shell sent {len(fields)} fields with {kind!r} in place of {_FIELD_COUNTS[kind]}; "
                 "run both containers from the same runner image"
             )
         if kind == "here" and self.identity is None:

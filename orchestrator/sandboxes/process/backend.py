@@ -108,9 +108,9 @@ class ProcessBackend:
                 Problem("folder", "missing; this backend has no images", "give the folder the image is built from")
             )
         elif not source.folder.is_dir():
-            problems.append(Problem("folder", f"{source.folder} is no folder", "check the path"))
+            problems.append(Problem("folder", f"{source.folder} is not a folder", "check the path"))
         if not source.command:
-            problems.append(Problem("command", "missing", "say how to start it inside its folder"))
+            problems.append(Problem("command", "missing", "give the command that starts it in its folder"))
         elif any("\0" in word for word in source.command):
             problems.append(Problem("command", "contains a NUL character", "remove it"))
         if problems or source.folder is None:

@@ -54,7 +54,7 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
             _make_read_only(incoming)
             new = _publish(incoming, snapshot)
     except OSError as error:
-        raise BackendUnavailable(f"cannot copy {folder} to {images}: {error}; mend it and try again") from error
+        raise BackendUnavailable(f"cannot copy {folder} to {images}: {error}; correct this and try again") from error
     finally:
         if incoming.is_dir():
             remove_folder(incoming)

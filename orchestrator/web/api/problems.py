@@ -52,7 +52,7 @@ class ApiProblem(Exception):
 
 def unknown(what: str) -> ApiProblem:
     """Returns what is said of something that is not there, and of what is another team's."""
-    problem = Problem(what, "there is none such, or it is not yours", "see which there are with GET")
+    problem = Problem(what, "it does not exist, or it is not yours", "list those that exist with GET")
     return ApiProblem(404, "not-found", problem)
 
 

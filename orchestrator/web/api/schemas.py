@@ -115,7 +115,7 @@ class InvitationPart(_Part):
 class InvitationLink(_Part):
     """An invitation to a team that is accepted."""
 
-    link: Annotated[str, Field(min_length=1, max_length=500, description="as whoever invited sent it")]
+    link: Annotated[str, Field(min_length=1, max_length=500, description="as the person who invited you sent it")]
 
 
 class TriesPart(_Part):

@@ -122,7 +122,7 @@ def _no_case(visit: Visit) -> HttpResponseBase:
     """Answers whoever may not act on a case, or not any more: they keep what they wrote, and learn nothing else."""
     if visit.request.method != "POST":
         raise Http404
-    text = "It may be decided by now. The page of the review board lists what waits for you. Nothing was noted."
+    text = "It may be decided by now. The page of the review board lists what waits for you. Nothing was recorded."
     return errors.not_there(visit.request, "This case does not wait for you", text)
 
 
@@ -206,12 +206,12 @@ def _act(
             if command is not None:
                 contest.act(command, at)
         case _:
-            raise UsageError("nothing was chosen; choose one of the acts of this page")
+            raise UsageError("nothing was chosen; choose one of the actions on this page")
 
 
 def _require_question(found: Case, question: str) -> None:
     if question not in {each.question for each in found.choices}:
-        raise UsageError("this is no question of this case; load the page again")
+        raise UsageError("this question does not belong to this case; load the page again")
 
 
 def _note_conflict(contest: UnrestrictedContest, member: str, form: OwnConflictForm | WaiverForm, at: datetime) -> None:

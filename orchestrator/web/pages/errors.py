@@ -122,12 +122,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error, DATABASE_AWAY):
         _log.error("request_failed", page=security_log.page_of(request), code="database", problem=str(error))
         return unavailable(request)
-    return _bare_page(500, "Something of ours failed", "It is in the organizers' log. Nothing was half done.")
+    return _bare_page(500, "Something failed on our side", "It is in the organizers' log. Nothing was half done.")
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     """503, for faults that pass."""
-    text = "A part of this service does not answer now. Look whether what you sent is there; else send it again."
+    text = "A part of this service does not answer now. See whether what you sent has arrived; if not, send it again."
     response = _bare_page(503, "Come back in a moment", text, typed_in_request(request))
     response["Retry-After"] = str(RETRY_SECONDS)
     return response

@@ -26,10 +26,10 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import attempt, contest_of, png
 
-_PRACTICE = "Practice: you are told what the picture shows when you have answered. It counts for nothing."
+_PRACTICE = "Practice: after your answer you see what the picture shows. The answer does not count."
 _REMOVED = (
     "You are asked no more: too many of your answers about pictures whose class is known were wrong. "
-    "What you answered before stays."
+    "Your earlier answers stay."
 )
 
 

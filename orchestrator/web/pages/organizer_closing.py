@@ -46,7 +46,7 @@ def reopen(visit: Visit) -> HttpResponseBase:
         reason = form.cleaned_data["reason"]
         problem, done = act_once(visit, form, lambda admin: submission_closing.reopen_submissions(admin, reason))
         if not problem:
-            text = "Nobody keeps submissions closed any more; the dates of contest.yaml decide."
+            text = "The organizers no longer keep submissions closed; the dates of contest.yaml decide."
             return redirect_after(visit, "organize-close", done=done, text=text)
     contest = visit.site.contest()
     window = submission_window(contest.file, None, visit.site.clock())

@@ -22,7 +22,7 @@ from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
-_CHANGED = "what you saw is not so any more; look at it again"
+_CHANGED = "it has changed since you opened the page; look at it again"
 
 
 def rounds(visit: Visit) -> HttpResponseBase:
@@ -79,7 +79,7 @@ def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
     if visit.request.method == "POST" and form.is_valid():
         problem, done = act_once(visit, form, lambda admin: round_requests.cancel_request(admin, request_id))
         if not problem:
-            return redirect_after(visit, "organize-rounds", done=done, text="The request is called off.")
+            return redirect_after(visit, "organize-rounds", done=done, text="The request is cancelled.")
     return render(
         visit,
         "organize/cancel.html.j2",
@@ -108,7 +108,7 @@ def promote(visit: Visit) -> HttpResponseBase:
 
         problem, done = act_once(visit, form, act)
         if not problem:
-            return redirect_after(visit, "organize-rounds", done=done, text="It is noted who goes on.")
+            return redirect_after(visit, "organize-rounds", done=done, text="The promotion is recorded.")
     would: dict[str, FormatEvent] = {}
     begun: list[tuple[str, str]] = []
     warnings: dict[str, list[str]] = {}

@@ -115,7 +115,7 @@ def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
         raise Http404
     if visit.request.method == "POST":
         invitations.withdraw_role_invitation(key)
-        messages.success(visit.request, "The link opens nothing any more.")
+        messages.success(visit.request, "The link no longer works.")
     return redirect("organize-people")
 
 

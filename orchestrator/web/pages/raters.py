@@ -47,7 +47,7 @@ def next_item(visit: Visit) -> HttpResponseBase:
         sent = rating.read_form(visit.request.POST, visit.site.clock())
         visit.site.rating_desk().answer(visit.actor.person, sent.given, corrects=sent.corrects)
     except rating.StaleForm:
-        return _item_page(visit, "This page was open too long, or the service was started anew. Answer here instead.")
+        return _item_page(visit, "This page was open too long, or the service was restarted. Answer here instead.")
     except (Rejected, UsageError) as error:
         return _item_page(visit, str(error))
     return _see_other("rate-next")

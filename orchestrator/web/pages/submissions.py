@@ -96,7 +96,10 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     with visit.site.note_at_once(visit.actor.person) as admin:
         arrival = arrivals.record_arrival(admin, hand_in, path, now=now)
     if arrival.id in visit.season.arrivals:
-        messages.info(visit.request, "The same arrived before and was not taken again: this is what became of it.")
+        messages.info(
+            visit.request,
+            "The same submission arrived before and was not accepted again. This page shows what became of it.",
+        )
     return arrival
 
 

@@ -25,7 +25,9 @@ class TokenForm(forms.Form):
     """A new token."""
 
     name = forms.CharField(
-        max_length=TOKEN_NAME_LIMIT, label="Name", help_text="What you know it by, such as the machine it is for."
+        max_length=TOKEN_NAME_LIMIT,
+        label="Name",
+        help_text="A name by which you recognize it, such as the machine that it is for.",
     )
     scope = forms.ChoiceField(
         choices=[(scope.value, title) for scope, title in SCOPE_TITLES.items()], label="What it may do"
@@ -79,7 +81,7 @@ def revoke_token(visit: Visit, token: str) -> HttpResponseBase:
     if visit.request.method != "POST" or not found.exists():
         raise Http404
     found.delete()
-    messages.success(visit.request, "This token is revoked: whatever uses it has to be let in again.")
+    messages.success(visit.request, "This token is revoked. A program that used it needs another one.")
     return redirect("tokens")
 
 
@@ -101,7 +103,7 @@ def device(visit: Visit) -> HttpResponseBase:
         return render(visit, "account/device.html.j2", waiting=waiting, scope=title, days=days)
     approved = posted["answer"] == "approve"
     if not tokens.answer(waiting, visit.account, now, approved=approved):
-        messages.error(visit.request, "It waits no more: start the login again.")
+        messages.error(visit.request, "The program no longer waits: start the login again.")
     elif approved:
         messages.success(visit.request, f"{waiting.name} is let in. It goes on by itself in a few seconds.")
     else:

@@ -146,7 +146,7 @@ def waiting(state: State) -> dict[str, Any]:
 def _act(visit: Visit, contest: UnrestrictedContest, sent: RowForm | None, at: datetime) -> None:
     """Does what a form asks for, which is in order. Raises UsageError and Rejected."""
     if sent is None:
-        raise UsageError("nothing was chosen; choose one of the acts of this page")
+        raise UsageError("nothing was chosen; choose one of the actions on this page")
     said, actor = sent.cleaned_data, visit.actor.person
     match sent:
         case SeatForm():

@@ -43,7 +43,7 @@ def test_what_is_done_is_not_played_again(rig) -> None:
 
 def test_a_plan_that_cannot_be_done_is_said_to_be(rig) -> None:
     """What waits for a job that is not in the plan is named, after the rest was played."""
-    with pytest.raises(ValueError, match="b wait for what it does not hold"):
+    with pytest.raises(ValueError, match="b wait for jobs that are not in it"):
         rig.play(jobs_of("a", "b<nobody"))
     assert rig.kinds("a") == WHOLE_JOB
 

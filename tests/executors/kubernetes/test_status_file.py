@@ -60,5 +60,5 @@ def test_the_controllers_own_wait_is_a_note(board, tmp_path) -> None:
 def test_a_damaged_file_is_no_mystery(tmp_path) -> None:
     """It says which, and that it is of no consequence."""
     (tmp_path / FILE_NAME).write_text("{")
-    with pytest.raises(StoreFault, match=r"status\.json cannot be read.*written anew|writes it anew"):
+    with pytest.raises(StoreFault, match=r"status\.json cannot be read.*written anew|writes it again"):
         read_status(tmp_path)

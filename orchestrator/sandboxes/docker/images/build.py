@@ -83,7 +83,7 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
             raise InfrastructureFault(
                 f"{subject} was not built: {objection.disk_full_reason or error}; {_FREE_SPACE_REMEDY}"
             ) from error
-        raise Rejected(subject, [Problem("build", str(error), "mend the step that the log ends with")]) from error
+        raise Rejected(subject, [Problem("build", str(error), "correct the step that the log ends with")]) from error
     finally:
         if account is not None:
             account.close()

@@ -77,7 +77,7 @@ def _push_error(host: str, name: str, message: str, *, known: bool) -> Exception
     if _DENIED.search(message):
         client = "with the credentials that it was given" if known else "from somebody without credentials"
         return UsageError(
-            f"{host} does not take {name} {client}: {message}; `docker login {host}` as who may push there"
+            f"{host} does not take {name} {client}: {message}; run `docker login {host}` as a user who may push there"
         )
     if _NO_TLS.search(message):
         return BackendUnavailable(
