@@ -863,7 +863,7 @@ def test_damaged_pictures_are_read_or_refused(tmp_path_factory, picture, at, val
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["test500.zip", "example_attack_pgd20_q95.zip"])
 def test_the_published_pictures_are_read(shared_data, name) -> None:
-    """The task of seed 004 and an entry for it: 500 JPEGs, decoded as the reference was."""
+    """The task of the announced contest and an entry for it: 500 JPEGs, decoded as the reference was."""
     folder = shared_data / "cifar10"
     with zipfile.ZipFile(folder / "test500.zip") as archive:
         texts = archive.read("label.txt").decode().split()[1::2]

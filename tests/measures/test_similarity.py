@@ -28,7 +28,7 @@ def pictures(*shape: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_global(x: np.ndarray, y: np.ndarray) -> Fraction:
-    """Returns the formula of seed 004 over all values, in fractions."""
+    """Returns the announcement's formula over all values, in fractions."""
     xs, ys = ([Fraction(int(value)) for value in array.ravel()] for array in (x, y))
     count = len(xs)
     mean_x, mean_y = sum(xs) / count, sum(ys) / count
@@ -136,7 +136,7 @@ def test_other_shapes_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_reference_numbers_are_met(shared_data) -> None:
-    """The published entry against the task of seed 004, over all 500 pictures."""
+    """The published entry against the announcement's task, over all 500 pictures."""
 
     def read(name: str) -> np.ndarray:
         with zipfile.ZipFile(shared_data / "cifar10" / name) as archive:

@@ -153,7 +153,7 @@ def test_all_pictures_have_one_shape(tmp_path, files) -> None:
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_published_task_is_published_again(shared_data, tmp_path) -> None:
-    """The task of seed 004 goes out with the bytes that came in, and decodes to the same pixels."""
+    """The task of the announced contest goes out with the bytes that came in, and decodes to the same pixels."""
     task = read_task_zip(shared_data / "cifar10" / "test500.zip")
     labels = np.array([int(line.label) for line in task.lines])
     samples = Samples(task.pixels, labels, tuple("0123456789"))

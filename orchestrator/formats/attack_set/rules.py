@@ -1,6 +1,7 @@
 """The settings of the attack-set contest, as the contest file's `rules:` writes them.
 
-Seed 004 leaves several readings open; each is a setting, whose default is what the document writes.
+The announcement of the contest that this format follows (Chinese, on CIFAR-10, rules C1 to C9) leaves several readings
+open; each is a setting, whose default is what the announcement writes.
 """
 
 from enum import StrEnum

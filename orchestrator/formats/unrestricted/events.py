@@ -225,7 +225,7 @@ class DefencePublished(FormatEvent):
 
 
 class DefencesStaked(FormatEvent):
-    """The board stakes defences, which are exposed together (U9). `criteria` says why each, by seed 003's criteria."""
+    """The board stakes defences, which are exposed together (U9). `criteria` says why each, by those of the contest."""
 
     kind: Literal["unrestricted.defences_staked"] = "unrestricted.defences_staked"
     batch: Name

@@ -1,8 +1,8 @@
 """What raters are asked about a picture, and what they answer (U6).
 
-The questions are those of seed 003, word for word, but for the third: seed 003 judges by a bounding box, so the box is
-asked for instead of the object's pixels. The third and fourth question are asked only of a rater who said that there
-definitely is not one class, and guesses or knows that there is the other one.
+The questions are those of the proposal of 2018 (docs/unrestricted.md), word for word, but for the third: the proposal
+judges by a bounding box, so the box is asked for instead of the object's pixels. The third and fourth question go only
+to a rater who said that there definitely is not one class, and guesses or knows that there is the other one.
 """
 
 from collections.abc import Mapping

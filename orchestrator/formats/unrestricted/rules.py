@@ -1,7 +1,7 @@
 """The settings of the unrestricted contest, as the contest file's `rules:` writes them.
 
-Seed 003 leaves several readings open, and upstream clarified some of them differently in different places; each is a
-setting, whose default is what the document writes.
+The proposal of 2018 (docs/unrestricted.md) leaves several readings open, and its authors later clarified some of them
+differently in different places; each is a setting, whose default is what the proposal writes.
 """
 
 from datetime import date
@@ -23,7 +23,7 @@ _PERCENT = 100
 
 
 class ClosedDefences(StrEnum):
-    """Whether a defence without published code may take part (upstream issue 55)."""
+    """Whether a defence without published code may take part (issue 55 of the proposal's repository)."""
 
     REFUSED = "refused"
     ALLOWED = "allowed"
@@ -36,7 +36,7 @@ class EligibilityReading(StrEnum):
     PERFECT = "perfect"
     """Answer at least 80 %, and make no mistake there, as the rule is written."""
     RIGHT_ON_80 = "right_on_80"
-    """Be right on at least 80 %; it may be wrong on the others, as upstream's answers to questions say."""
+    """Be right on at least 80 %; it may be wrong on the others, as the authors' answers to questions say."""
 
 
 class OnFault(StrEnum):
@@ -139,16 +139,16 @@ class UnrestrictedRules(FormatRules):
         return name
 
 
-SEED_AREA_PERCENT = ValidityRules().minimum_area_percent
+PROPOSED_AREA_PERCENT = ValidityRules().minimum_area_percent
 
 
 def rule_warnings(rules: UnrestrictedRules) -> list[str]:
     """Returns what organizers should know of the rules that they chose, a sentence each."""
     found = []
-    if (area := rules.validity.minimum_area_percent) < SEED_AREA_PERCENT:
+    if (area := rules.validity.minimum_area_percent) < PROPOSED_AREA_PERCENT:
         found.append(
-            f"rules.validity.minimum_area_percent: {area} accepts objects that are too small by seed 003 (U6), "
-            f"which asks for {SEED_AREA_PERCENT}"
+            f"rules.validity.minimum_area_percent: {area} accepts smaller objects than the proposal of 2018 (U6), "
+            f"which asks for {PROPOSED_AREA_PERCENT}"
         )
     if rules.last_day is None:
         found.append("rules.last_day is not set: stakes of teams are refunded at the end of a contest, which has none")

@@ -28,7 +28,7 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 
 
 class ValidityRules(BaseModel):
-    """What a valid picture has to have; the defaults are those of seed 003."""
+    """What a valid picture has to have; the defaults are those of the proposal of 2018."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -113,7 +113,7 @@ class Judge:
 
         Where the boxes of the least number of raters disagree, one more rater answers first. If then a single box
         disagrees with the median, it does not count: enough others drew theirs. If more do, the smallest of all
-        counts, as seed 003 writes.
+        counts, as the proposal of 2018 writes.
 
         Raises:
             ValueError: two ratings that count are of the same rater, or one does not answer what was asked.

@@ -85,7 +85,7 @@ unsure_answers = any_answers.filter(lambda each: {MAYBE, HARDLY} & set(each.pres
 
 
 def test_u6_questions_are_those_of_the_document() -> None:
-    """Two questions have the four answers of seed 003, and three statements are true or false."""
+    """Two questions have the four answers of the proposal, and three statements are true or false."""
     first, second = QUESTIONS.presence_questions()
     assert first.text == (
         "Does this photo contain a bird, or a depiction of a bird (e.g., a toy bird, a painting of a bird, a stuffed "
