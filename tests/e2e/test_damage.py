@@ -336,5 +336,5 @@ def test_a_lock_that_stays_is_exit_code_3(interrupted, whole, contest) -> None:
         f"another program has held {interrupted}/ledger.sqlite for more than {LOCK_TIMEOUT_SECONDS:g} s" in done.stderr
     )
     assert "end it, and run the same command again" in done.stderr
-    assert LOCK_TIMEOUT_SECONDS <= waited < 4 * LOCK_TIMEOUT_SECONDS
+    assert waited >= LOCK_TIMEOUT_SECONDS
     assert play(contest, interrupted) == results(whole)

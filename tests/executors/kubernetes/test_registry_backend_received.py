@@ -101,7 +101,7 @@ def test_what_an_image_may_not_say_is_refused_here_too(registry, backend):
     assert problem(backend, received(manifest["config"]["digest"])).place == "VOLUME"
 
 
-@pytest.mark.parametrize(("registry_setting", "why"), [("none", "onto the nodes"), ("", "not set")])
+@pytest.mark.parametrize(("registry_setting", "why"), [("none", "on the nodes only"), ("", "not set")])
 def test_without_a_registry_received_images_have_no_place(registry_setting, why, ask):
     """A cluster whose images are loaded by hand, or whose registry nobody named: what to set is said."""
     backend = RegistryBackend(ClusterSettings(registry=registry_setting), registries=ask)
