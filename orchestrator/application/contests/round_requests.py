@@ -22,9 +22,8 @@ def request_round(admin: ContestAdmin, round_: str, task: str = "") -> RoundRequ
         for name in seasons.task_names(admin, task or None):
             rounds = {each.name: each for each in admin.contest.format.rounds(admin.season, name)}
             if round_ not in rounds:
-                raise UsageError(
-                    f"there is no round {printable(round_, 80)!r}; the rounds are {', '.join(rounds) or 'none yet'}"
-                )
+                known_rounds = f"the rounds are {', '.join(rounds)}" if rounds else "there is none yet"
+                raise UsageError(f"there is no round {printable(round_, 80)!r}; {known_rounds}")
             if blocked := rounds[round_].blocked:
                 raise UsageError(f"the round {round_!r} cannot be played: {blocked}")
         for known in admin.season.round_requests.values():
