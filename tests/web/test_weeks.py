@@ -619,17 +619,21 @@ def test_an_organizer_on_the_board_finds_no_case_of_a_conflict(world) -> None:
     with seasons.administer(world.folder, "desk", world.clock) as admin:
         for name in ("Bea", "Bo"):
             grant_role(admin, PersonRecord(id=PEOPLE[name], name=name), Role.ORGANIZER)
+        grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
     declare = {"act": "declare", "team": "kites", "source": "declared"}
     assert f"appealed for kites against the ruling on the picture {picture}" in (
         world.client("Bo").get("/organize/ledger/").content.decode()
     )
     assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302  # too few may decide it now
+    assert f"<code>appeal:{appeal}</code>" in world.client("Org").get("/organize/weeks/").content.decode()
+    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "o1", "case": f"appeal:{appeal}"}
+    assert world.client("Org").post("/organize/weeks/", seat).status_code == 302
+    assert f"as o1 for the case appeal:{appeal} alone" in world.client("Org").get("/organize/ledger/").content.decode()
     for name in ("Bea", "Bo"):
         seen = "".join(world.client(name).get(each).content.decode() for each in pages)
         assert "opened the contest" in seen
         assert f"handed in the picture {world.pictures['broken']}" in seen
         assert [each for each in (picture, appeal) if each in seen] == []
-    assert f"<code>appeal:{appeal}</code>" in world.client("Org").get("/organize/weeks/").content.decode()
 
 
 def test_a_team_reads_how_far_its_defence_is(world) -> None:

@@ -251,6 +251,8 @@ def _questions(state: State, case: str) -> list[tuple[str, str]]:
 def _title(state: State, case: str) -> str:
     kind, _, subject = case.partition(":")
     about = state.appeals[subject].picture if kind == "appeal" else subject
+    if kind == "withhold":
+        return f"The award of {_award(state, subject)}"
     words = {
         "readable": f"Is the code of {about} readable?",
         "admit": f"May {about} attack without a preprint?",
@@ -258,7 +260,6 @@ def _title(state: State, case: str) -> str:
         "report": f"The reported picture {about}",
         "appeal": f"The appeal about the picture {about}",
         "overrule": f"The ruling on the picture {about}",
-        "withhold": f"The award of {_award(state, subject)}" if kind == "withhold" else "",
     }
     return words[kind]
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted.checks import unnoted_conflicts
-from orchestrator.formats.unrestricted.events import VoteCast
+from orchestrator.formats.unrestricted.events import BoardMemberSeated, VoteCast
 from orchestrator.formats.unrestricted.state import Picture, PictureStatus, State
 
 
@@ -34,7 +34,11 @@ def tells_of_conflict(state: State, event: FormatEvent, member: str, now: dateti
         for kind, field in (("overrule", "picture"), ("appeal", "appeal"))
         if (subject := getattr(event, field, ""))
     ]
-    cases += [event.question] if isinstance(event, VoteCast) else []
+    match event:
+        case VoteCast():
+            cases.append(event.question)
+        case BoardMemberSeated() if event.case:
+            cases.append(event.case)
     return any(is_recused(state, member, state.teams_of(case), now) for case in cases)
 
 
