@@ -1,5 +1,7 @@
-"""Workers begin with the tests that take long."""
+"""Workers begin with the tests that take long, and pytest runs without workers too."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -24,3 +26,11 @@ def test_long_tests_come_first(root) -> None:
     places = [conftest._place(each)[0] for each in order]
     assert places == sorted(places)
     assert len(set(places)) == 4
+
+
+@pytest.mark.slow
+def test_the_tests_are_found_without_xdist(root) -> None:
+    """Groups are for its workers; pytest alone knows their marker, which this test has, since it is slow."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "--collect-only", "-qq"]
+    done = subprocess.run([*command, __file__], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
