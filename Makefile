@@ -79,9 +79,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv --without-pip $(VENV) || python3 -m venv --without-pip $(VENV)
 
 # uv installs, and where it cannot, pip: the newest one, since that of Python 3.11 takes twice the time to choose versions.
-# Both are in the main index; an extra one that does not answer would be waited for.
+# Both are in the main index; an extra one that does not answer would be waited for. pip ignores an empty variable.
 $(VENV)/bin/pip: | $(VENV)/bin/python
-	PIP_EXTRA_INDEX_URL= $(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip uv 2>/dev/null || \
+	PIP_EXTRA_INDEX_URL=" " $(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip uv 2>/dev/null || \
 	{ $(BIN)/python -m ensurepip --default-pip >/dev/null && $(BIN)/python -m pip install --quiet --no-compile --upgrade pip uv; }
 
 # Only what the demo imports is compiled: compiling all that is installed took a third of the time. Players write no bytecode.

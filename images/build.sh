@@ -234,11 +234,21 @@ wheelhouse() {
   say "wheels: downloading what $2 names, for Python $version on $machine"
   rm -rf "$wheels"
   mkdir -p "$wheels/wheels"
+  extra_indexes
   for name in 1 2010 2014 $(seq -f '_2_%g' 5 36); do platforms+=(--platform "manylinux${name}_$machine"); done
   "$PYTHON" -m pip download -qq --no-deps --only-binary :all: --implementation cp --python-version "$version" \
     "${platforms[@]}" --dest "$wheels/wheels" -r "$2" ||
     die "not every wheel that $2 names can be downloaded" "set pip's index or find-links (PIP_INDEX_URL, PIP_FIND_LINKS)"
   printf '%s\n' "$stamp" >"$wheels/stamp"
+}
+
+# Leaves out, once, the extra indexes of pip that do not answer: it would wait minutes for them, wheel by wheel.
+extra_indexes() {
+  [ -z "${indexes_known:-}" ] || return 0
+  PIP_EXTRA_INDEX_URL=$("$PYTHON" tools/extra_indexes.py download) ||
+    die "pip's settings cannot be read" "the message above says why"
+  export PIP_EXTRA_INDEX_URL
+  indexes_known=yes
 }
 
 # cpu_torch WHEELS: refuses PyTorch's CUDA build, which does not load without libraries that the lock does not name.

@@ -20,6 +20,7 @@ SHIPPED = {
     "k8s": "k8s",
     "schemas": "schemas",
     "tests/hostile": "hostile",
+    "tools": "tools",
 }
 """Folders of the repository, and what they are called below orchestrator/_share."""
 CONTEST = """\

@@ -1,6 +1,6 @@
 """tools/install.py: packages are installed by uv under pip's settings, and by pip where uv cannot."""
 
-import importlib.util
+import importlib
 import os
 import socket
 import subprocess
@@ -18,12 +18,17 @@ import pytest
 
 
 @pytest.fixture
-def tool(root) -> ModuleType:
+def tool(root, monkeypatch) -> ModuleType:
     """The program as a module."""
-    spec = importlib.util.spec_from_file_location("install", root / "tools" / "install.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    monkeypatch.syspath_prepend(root / "tools")
+    return importlib.import_module("install")
+
+
+@pytest.fixture
+def extra_indexes(root, monkeypatch) -> ModuleType:
+    """The other program as a module."""
+    monkeypatch.syspath_prepend(root / "tools")
+    return importlib.import_module("extra_indexes")
 
 
 @pytest.fixture
@@ -116,19 +121,29 @@ def test_an_extra_index_that_does_not_answer_is_left_out(root, environment, whee
     """The others are asked, and it is said which was not."""
     extra = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": index, "PIP_EXTRA_INDEX_URL": f"{silent_index} {index}"}
     done = install(root, environment, wheels, **extra)
-    said = f"install.py: {silent_index} cannot be reached; packages come from the other indexes\n"
+    said = f"the index {silent_index} cannot be reached; packages come from the other indexes\n"
     assert (done.returncode, done.stderr) == (0, said)
     assert installer(environment) == "uv"
 
 
-def test_a_login_in_an_index_is_not_shown(tool, silent_index, index, capsys) -> None:
+def test_pip_asks_no_silent_index_either_that_a_file_of_settings_names(root, environment, wheels, silent_index) -> None:
+    """It ignores an empty variable, and would wait for what the file names."""
+    (wheels.parent / "pip.conf").write_text(f"[global]\nextra-index-url = {silent_index}\n")
+    settings = {"PIP_CONFIG_FILE": str(wheels.parent / "pip.conf"), "PIP_NO_INDEX": "0", "PIP_INDEX_URL": silent_index}
+    settings |= {"PIP_RETRIES": "0", "PIP_VERBOSE": "2"}
+    done = install(root, environment, wheels, UV_CACHE_DIR=os.devnull, **settings)
+    assert done.returncode == 0, done.stderr
+    assert f"Looking in indexes: {silent_index}\n" in done.stdout
+
+
+def test_a_login_in_an_index_is_not_shown(extra_indexes, silent_index, index, capsys) -> None:
     """It is no part of the host that is asked either; what cannot be judged here is left to uv and pip."""
     settings = {"extra-index-url": " ".join(each.replace("//", "//ada:secret@") for each in (silent_index, index))}
-    tool.leave_out_silent_indexes(settings)
+    extra_indexes.leave_out_silent_indexes(settings)
     assert settings == {"extra-index-url": index.replace("//", "//ada:secret@")}
-    assert capsys.readouterr().err.startswith(f"install.py: {silent_index} cannot be reached")
+    assert capsys.readouterr().err.startswith(f"the index {silent_index} cannot be reached")
     odd = {"extra-index-url": "/wheels/simple http://[x"}
-    tool.leave_out_silent_indexes(odd)
+    extra_indexes.leave_out_silent_indexes(odd)
     assert odd == {"extra-index-url": "/wheels/simple http://[x"}
 
 
@@ -138,7 +153,7 @@ def test_what_neither_can_install_is_a_failure(root, environment, wheels) -> Non
     assert install(root, environment, wheels).returncode != 0
 
 
-def test_every_index_of_pip_is_handed_over(tool) -> None:
+def test_every_index_of_pip_is_handed_over(tool, extra_indexes) -> None:
     """Variables go before files, a command's own section before the common one; a value may be a list."""
     listed = [
         "global.index-url='https://a.example/simple'",
@@ -149,21 +164,21 @@ def test_every_index_of_pip_is_handed_over(tool) -> None:
         ":env:.no-index='0'",
         "download.find-links='/never'",
     ]
-    assert list(tool.uv_options(tool.pip_settings(listed))) == [
+    assert list(tool.uv_options(extra_indexes.settings_of("install", listed))) == [
         *("--default-index", "https://d.example/simple"),
         *("--index", "https://b.example/simple", "--index", "https://c.example/simple"),
         *("--find-links", "/wheels"),
     ]
 
 
-def test_certificates_and_patience_are_handed_over(tool) -> None:
+def test_certificates_and_patience_are_handed_over(tool, extra_indexes) -> None:
     """They are variables for uv."""
-    settings = tool.pip_settings(["global.cert='/etc/ca.crt'", ":env:.default-timeout='180'"])
+    settings = extra_indexes.settings_of("install", ["global.cert='/etc/ca.crt'", ":env:.default-timeout='180'"])
     assert tool.uv_variables(settings) == {"SSL_CERT_FILE": "/etc/ca.crt", "UV_HTTP_TIMEOUT": "180"}
 
 
 def test_it_starts_with_what_every_python_has(root) -> None:
     """It runs before anything is installed."""
-    text = (root / "tools" / "install.py").read_text("utf-8")
+    text = "".join((root / "tools" / name).read_text("utf-8") for name in ("install.py", "extra_indexes.py"))
     imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert imported <= sys.stdlib_module_names
+    assert imported <= sys.stdlib_module_names | {"extra_indexes"}

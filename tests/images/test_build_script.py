@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -21,7 +22,10 @@ esac
 """
 """An engine that has every image, and writes down what it is to build."""
 PYTHON = f"""case "$1 $2 $3" in
-  "-m pip download") while [ "$1" != --dest ]; do shift; done; : >"$2/torch-2+cpu-any.whl" ;;
+  "-m pip download")
+    echo "$PIP_EXTRA_INDEX_URL" >>"$LOG.indexes"
+    while [ "$1" != --dest ]; do shift; done
+    : >"$2/torch-2+cpu-any.whl" ;;
   "-m pip --version") ;;
   *) exec {sys.executable} "$@" ;;
 esac
@@ -96,11 +100,14 @@ def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list
     (tmp_path / "copy" / "images").mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "copy" / "images")
     shutil.copytree(SCRIPT.parent / "_base", tmp_path / "copy" / "images" / "_base")
+    shutil.copytree(SCRIPT.parents[1] / "tools", tmp_path / "copy" / "tools")
     for name, text in {"docker": DOCKER, "python": PYTHON}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
         (tmp_path / name).chmod(0o755)
 
-    def told(*words: object, python: str = "python") -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    def told(
+        *words: object, python: str = "python", **settings: str
+    ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
         log = tmp_path / "log"
         log.write_text("")
         done = subprocess.run(
@@ -110,6 +117,7 @@ def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list
                 "PYTHON": str(tmp_path / python),
                 "LOG": str(log),
                 "SPARRING_BUSYBOX": "/bin/sh",
+                **settings,
             },
             cwd=tmp_path,
             capture_output=True,
@@ -192,3 +200,16 @@ def test_an_installed_package_builds_the_same(told, tmp_path) -> None:
         names = set(sent.getnames())
     assert {"./Dockerfile", "orchestrator/__init__.py", "sh"} <= names
     assert not [name for name in names if name.startswith("orchestrator/_share")]
+
+
+@pytest.mark.slow
+def test_an_extra_index_that_does_not_answer_is_left_out(told, submission, tmp_path) -> None:
+    """It is looked for once for all images; pip would wait for it, wheel by wheel."""
+    (submission("image: team/x") / "requirements.lock").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        silent = f"http://127.0.0.1:{taken.getsockname()[1]}/simple"
+        done, _ = told(tmp_path / "entry", PIP_EXTRA_INDEX_URL=f"{silent} /other/simple")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"the index {silent} cannot be reached; packages come from the other indexes\n") == 1
+    assert (tmp_path / "log.indexes").read_text() == "/other/simple\n" * 2
