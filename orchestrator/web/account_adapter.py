@@ -1,4 +1,4 @@
-"""How allauth is told what this service does otherwise."""
+"""Adapters with which this service changes allauth's behaviour."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
     """Who may sign up, and the words of mails."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Returns True: anybody may have an account; what one may do follows from teams and roles."""
+        """Returns True: anybody may have an account. Teams and roles decide what a person may do."""
         del request
         return True
 
@@ -27,7 +27,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         context: dict[str, Any],
         headers: dict[str, str] | None = None,
     ) -> EmailMessage:
-        """Returns a mail of ours in place of a template of allauth's."""
+        """Returns a mail with a text of `mail.TEXTS` in place of allauth's template."""
         subject, text = TEXTS[template_prefix]
         words = {
             "code": context.get("code", ""),
@@ -42,12 +42,12 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         )
 
     def send_account_already_exists_mail(self, email: str) -> None:
-        """Tells somebody who signs up again that there is an account; the page tells nobody."""
+        """Mails a person who signs up again that the account exists. The page does not say so to anybody."""
         self.send_mail("account/email/account_already_exists", email, {})
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth has no types
-    """What is taken over from a provider when somebody signs up through it."""
+    """What an account takes from a provider when a person signs up through it."""
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> Any:
         """Returns the account as the provider describes it, before it is saved."""
@@ -56,6 +56,6 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # all
         return account
 
     def get_signup_form_initial_data(self, sociallogin: Any) -> dict[str, Any]:
-        """Returns the form as it is first shown: people see the name that the record will have, and can change it."""
+        """Returns the initial values of the sign-up form, with the provider's name, which the person can change."""
         initial: dict[str, Any] = super().get_signup_form_initial_data(sociallogin)
         return {**initial, "name": sociallogin.user.name}

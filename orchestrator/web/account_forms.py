@@ -1,4 +1,4 @@
-"""What people say of themselves when they sign up."""
+"""The forms in which people give their name."""
 
 from django import forms
 from django.http import HttpRequest
@@ -10,7 +10,7 @@ NAME_LIMIT = 120
 
 
 def clean_name(name: str) -> str:
-    """Returns a name as the ledger takes it. Raises forms.ValidationError."""
+    """Returns a name without surrounding spaces. Raises forms.ValidationError if it has control characters."""
     try:
         return reject_control_characters(name.strip())
     except ValueError as error:
@@ -18,7 +18,7 @@ def clean_name(name: str) -> str:
 
 
 class SignupForm(forms.Form):
-    """The part of the form that is not allauth's."""
+    """The field that this service adds to allauth's sign-up form."""
 
     name = forms.CharField(
         max_length=NAME_LIMIT, label="Your name", help_text="As your team, the organizers and the record will have it."
@@ -29,21 +29,21 @@ class SignupForm(forms.Form):
         return clean_name(self.cleaned_data["name"])
 
     def signup(self, request: HttpRequest, user: Account) -> None:
-        """Keeps the name. Called by allauth once the address is known."""
+        """Saves the name. allauth calls this once the address is known."""
         del request
         user.name = self.cleaned_data["name"]
         user.save(update_fields=["name"])
 
 
-class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own takes none while it runs
-    """What people change of themselves later."""
+class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class takes no type argument at run time
+    """The form with which people change their name later."""
 
     class Meta:
-        """Which fields there are."""
+        """The model and its fields."""
 
         model = Account
         fields = ("name",)
-        labels = {"name": "Your name"}  # noqa: RUF012  Django's own form
+        labels = {"name": "Your name"}  # noqa: RUF012  Django expects a plain dictionary
 
     def clean_name(self) -> str:
         """Returns the name."""

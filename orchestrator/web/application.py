@@ -1,8 +1,8 @@
-"""Django as an application of ASGI: so many threads run its views, and no request keeps the others from being heard.
+"""Django as an ASGI application: a bounded number of threads runs its views, and none keeps requests from being read.
 
-One thread speaks to all visitors. It reads requests and sends answers, and neither runs a view nor writes to the disk.
-What changes something has threads of its own: it may wait for the contest, which a worker holds for seconds, and
-meanwhile pages are shown.
+One thread, the event loop's, talks to all clients. It reads requests and sends answers; it neither runs a view nor
+writes to the disk. Requests that change something have threads of their own: they may wait for the contest's lock,
+which a worker holds for seconds, and pages can still be shown meanwhile.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ from orchestrator.web.request_bodies import (
 )
 
 READING_THREADS = 4
-"""How many requests that change nothing are answered at the same moment."""
+"""How many requests that change nothing are answered at once."""
 WRITING_THREADS = 8
-"""How many others are: parts of uploads, most of whose time is the disk's, and acts."""
+"""How many other requests are answered at once: changes, and parts of uploads, which mostly wait for the disk."""
 ADMITTING_THREADS = 2
-"""How many may ask at the same moment whether they may send a large body, whose last byte's time counts."""
+"""How many requests with a large body are checked at once, before the body is read. Its last byte's time counts."""
 MOST_WAITING = 200
-"""How many requests of each of the two may be under way or wait for a thread; more are put off."""
+"""How many requests each group of threads may have, running or waiting for a thread; more are answered with 503."""
 RETRY_SECONDS = 5
-"""After how many seconds who is put off may come again."""
+"""After how many seconds a client that got 503 should try again."""
 _UPLOADS = "/api/v1/uploads"
 _PIECE_BYTES = 1024 * 1024
-"""How much of a file is read at once to be sent."""
+"""How many bytes of a file are read at once to be sent."""
 _HEADERS = {
     "Cache-Control": "private, no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -61,12 +61,12 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Connection": "close",  # the body of the request was not read
 }
-"""What Django's middleware would add to an answer, which here is given without a thread for it."""
+"""The headers that Django's middleware adds. The 503 answer is sent without a thread, so no middleware runs for it."""
 T = TypeVar("T")
 
 
 class _Threads:
-    """Some threads, and who waits for them. Only the thread that speaks to visitors calls its methods."""
+    """A pool of threads that counts its running and waiting calls. Only the event loop's thread calls its methods."""
 
     def __init__(self, name: str, count: int) -> None:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
@@ -74,11 +74,11 @@ class _Threads:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should wait."""
+        """Whether the pool should accept no more calls."""
         return self._in_hand >= MOST_WAITING
 
     async def run(self, act: Callable[..., T], *arguments: object) -> T:
-        """Returns what an act returns in one of the threads."""
+        """Calls `act` in one of the threads and returns its result."""
         self._in_hand += 1
         try:
             loop = asyncio.get_running_loop()
@@ -90,13 +90,13 @@ class _Threads:
 class Application(ASGIHandler):
     """Answers requests with Django's middleware and views.
 
-    Django's own handler starts a thread for each request, with a new connection to the database, and changes between
-    threads at each step between what is asynchronous and what is not. Here a request has one thread from the first
-    middleware to the last. See decision 0073.
+    Django's own handler starts a thread for each request, with a new connection to the database, and switches threads
+    at each change between asynchronous and synchronous code. Here one thread runs a request from the first middleware
+    to the last. See decision 0073.
     """
 
     def __init__(self) -> None:
-        self.load_middleware()  # not as `async`: each change between the two is a change of threads
+        self.load_middleware()  # synchronous: each change to asynchronous code would switch threads
         self._early = EarlyAnswers()
         self._reading = _Threads("reading", READING_THREADS)
         self._writing = _Threads("writing", WRITING_THREADS)
@@ -104,7 +104,7 @@ class Application(ASGIHandler):
         self._turns, self._spool = Turns(READERS_A_PASS), Spool()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request; 503 where too many wait."""
+        """Answers one request; with 503 if too many requests wait."""
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is spoken here, not {scope['type']}")
         threads = self._writing if _writes(scope) else self._reading
@@ -127,13 +127,13 @@ class Application(ASGIHandler):
     async def _whole_request(
         self, scope: Scope, receive: Receive, threads: _Threads, held: ExitStack
     ) -> ASGIRequest | HttpResponseBase:
-        """Returns a request with its body, which `held` closes, or a refusal of it: 400, 401, 403, 404, 408, 413, 507.
+        """Returns a request with its body, which `held` closes, or a refusal: 400, 401, 403, 404, 408, 413 or 507.
 
-        A visitor who sends what only somebody with an account may is sent to sign in.
+        Redirects a visitor without an account to the sign-in page if the address needs an account.
 
         Raises:
-            RequestAborted: whoever sends it is gone.
-            TooManyError: too many send, or wait for one of the threads that will answer.
+            RequestAborted: the client is gone.
+            TooManyError: too many bodies are on the disk, or too many requests wait for a thread.
         """
         if threads.is_full:
             raise TooManyError
@@ -160,28 +160,28 @@ class Application(ASGIHandler):
         return await self._admitting.run(self._early.refuse, head, refusal)
 
     async def _admit(self, head: ASGIRequest, size: int) -> HttpResponseBase:
-        """Returns `Admitted`, or a refusal. Raises TooManyError where too many ask."""
+        """Returns `Admitted`, or a refusal. Raises TooManyError if too many requests wait to be checked."""
         if self._admitting.is_full:
             raise TooManyError
         return await self._admitting.run(self._early.admit, head, size + self._spool.promised)
 
     async def _put_off(self, scope: Scope, receive: Receive, send: Send, person: str) -> None:
-        """Says when to come again, before anything else is asked or read, and logs it."""
+        """Logs a request and answers it with 503 and Retry-After; reads no more of it."""
         head = self._make_request(scope, BytesIO())
         if isinstance(head, ASGIRequest):
             with suppress(Resolver404):
                 head.resolver_match = resolve(head.path_info)
-            # Not here: who reads the log may be slow.
+            # In a thread, because the reader of the log may be slow.
             await asyncio.to_thread(security_log.refused, head, 503, person)
         await _send_busy(scope, receive, send)
 
     def _make_request(self, scope: Scope, body: IO[bytes]) -> ASGIRequest | HttpResponseBase:
-        """Returns a request as Django has it, or a refusal where its head cannot be read."""
+        """Returns Django's request object, or a refusal if the request's head is malformed."""
         request, refused = self.create_request(scope, body)
         return request if request is not None else cast("HttpResponseBase", refused)
 
     def _respond(self, scope: Scope, request: ASGIRequest) -> HttpResponseBase:
-        """Returns the answer to a request; in a thread, whose connection to the database it gives back."""
+        """Returns the answer to a request. Runs in a thread, and closes its database connection if that is too old."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
         response = self.get_response(request)
@@ -190,7 +190,7 @@ class Application(ASGIHandler):
         return response
 
     async def _stream(self, response: StreamingHttpResponse, receive: Receive, send: Send, threads: _Threads) -> None:
-        """Sends an answer piece by piece, each of which a thread reads; ends where nobody takes them any more."""
+        """Sends an answer piece by piece; a thread reads each piece. Stops when the client is gone."""
         if isinstance(response, FileResponse):
             response.block_size = _PIECE_BYTES
         gone = asyncio.ensure_future(receive())

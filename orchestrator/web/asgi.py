@@ -1,4 +1,4 @@
-"""The interface to the server, ASGI: its types, and answers to requests whose body was not read."""
+"""Types of ASGI, the interface to the server, and answers to requests whose body was not read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,20 +10,20 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 LINGER_SECONDS, IDLE_SECONDS = 30.0, 5.0
-"""For how long what comes after an early answer is read and thrown away; and for how long while nothing comes."""
+"""How long the rest of a body is read and discarded after an early answer: at most, and while no bytes arrive."""
 _API = "/api/"
 
 
 def is_for_program(path: str) -> bool:
-    """Returns whether a request is one to the API, and so is answered in JSON."""
+    """Returns whether a path belongs to the API, which answers in JSON."""
     return path.startswith(_API)
 
 
 def lingering(receive: Receive, send: Send) -> Send:
-    """Returns a `send` for an answer that is given before the body was read: its end waits for the body, not for long.
+    """Returns a `send` for an answer to a request whose body was not read. It reads the body before it ends the answer.
 
-    A connection that is closed while bytes of it wait to be read is reset, and whoever sends them may never see the
-    answer.
+    It does so for a bounded time. A connection that is closed while it has unread bytes is reset, and the client may
+    then never see the answer.
     """
 
     async def send_and_wait(message: Any) -> None:

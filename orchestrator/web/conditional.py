@@ -1,4 +1,4 @@
-"""Answers that browsers keep and ask about again: 304 where nothing changed."""
+"""Answers that browsers keep and revalidate: 304 if nothing changed."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -15,10 +15,10 @@ _TAG_LENGTH = 32
 
 
 def conditional(visit: Visit, state: str, make: Callable[[], HttpResponse]) -> HttpResponseBase:
-    """Returns an answer that follows from a state of the contest and from who asks, made only where it is not known.
+    """Returns an answer that depends only on a state of the contest and on the actor. Calls `make` unless 304 suffices.
 
-    Caches in between may keep what visitors without an account see, and ask again each time. What a signed-in person
-    sees is for that person's browser alone. A page with a message to somebody is never kept.
+    Shared caches may keep what visitors without an account see, and must revalidate it each time. Only the person's own
+    browser may keep what a signed-in person sees. A page that shows a message is never kept.
     """
     account = visit.actor.account
     who = [] if account is None else [account.person, account.name, *sorted(visit.actor.roles)]

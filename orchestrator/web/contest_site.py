@@ -1,4 +1,4 @@
-"""The contest that a process of the service serves: what is read of it, and acts on it."""
+"""The contest that a process of the service serves: reads it and changes it."""
 
 import threading
 from collections.abc import Iterator
@@ -24,16 +24,16 @@ from orchestrator.ledger.stores.base import Ledger
 from orchestrator.web.settings import WebSettings
 
 _MOST_IDLE = 4
-"""How many open contests are kept for the next acts: as many as act at the same moment on a busy day."""
+"""How many open contests are kept for later acts: as many as are in use at once on a busy day."""
 
 
 class _OpenContest:
-    """A contest that was opened to act on, with what was read of its ledger.
+    """A contest that was opened for changes, with the part of its ledger that was read.
 
     Attributes:
         admin: the contest.
-        ledger_file: which file the ledger is in, see `ContestSite._ledger_file`.
-        close: closes it.
+        ledger_file: identifies the ledger's file, see `ContestSite._ledger_file`.
+        close: closes the contest.
     """
 
     def __init__(self, site: "ContestSite", ledger_file: tuple[int, int]) -> None:
@@ -43,9 +43,9 @@ class _OpenContest:
 
 
 class ContestSite:
-    """One contest, read and changed by the threads of this process; others work on it at the same time.
+    """One contest, read and changed by the threads of this process while other processes work on it, too.
 
-    A season that was handed out does not change any more: a thread that saw it keeps what it saw.
+    A season that `season` returned does not change any more, so a thread can go on using it.
     """
 
     def __init__(self, path: Path, clock: Clock = seasons.now) -> None:
@@ -55,14 +55,14 @@ class ContestSite:
         self._season = Season()
         self._contest: tuple[tuple[int, int, int], Contest] | None = None
         self.file_problem = ""
-        """Why the contest file cannot be read as it is now; empty where it can."""
+        """Why the contest file in its current state cannot be read; empty if it can."""
         self._desk: RatingDesk | None = None
         self._weeks: tuple[Contest, UnrestrictedContest | None] | None = None
         self._desk_lock = threading.Lock()
         self._idle: list[_OpenContest] = []
 
     def season(self) -> Season:
-        """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
+        """Returns the season as the contest's ledger has it now. Raises StoreFault if the ledger cannot be read."""
         with self._lock:
             if self._ledger is None:
                 self.folder.require()
@@ -70,7 +70,7 @@ class ContestSite:
                 try:
                     new = list(ledger.read())
                 except StoreFault:
-                    ledger.close()  # and not kept: what is read of it next would be only what is new
+                    ledger.close()  # and not kept: the next call would read only its new entries
                     raise
                 self._ledger = ledger
             else:
@@ -85,16 +85,16 @@ class ContestSite:
 
     @property
     def head(self) -> str:
-        """The hash of the last entry that was read: what a page was made of."""
+        """The hash of the last ledger entry that was read, which identifies the state that a page shows."""
         with self._lock:
             return "" if self._ledger is None else self._ledger.head
 
     def contest(self) -> Contest:
-        """Returns the contest file as it is now, read again where it changed; where it is wrong now, as it was before.
+        """Returns the contest file, read again if it changed. If it is invalid now, returns its last valid version.
 
         Organizers edit it while people look at pages: `file_problem` then says what is wrong, and `administer` refuses.
 
-        Raises Rejected where it was never right.
+        Raises Rejected if it has been invalid since this object was made.
         """
         status = self.folder.file.stat()
         changed = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -108,20 +108,20 @@ class ContestSite:
         return self._contest[1]
 
     def submission_window(self, season: Season) -> SubmissionWindow:
-        """Returns whether submissions are received now, by what a season says and by the contest file."""
+        """Returns whether submissions are received now, according to the season's closing and the contest file."""
         return submission_window(self.contest().file, season.closing, self.clock())
 
     @contextmanager
     def administer(self, person: str) -> Iterator[ContestAdmin]:
-        """Gives the contest to act on in the name of a person; see `seasons.administer`."""
+        """Opens the contest for changes in the name of a person; see `seasons.administer`."""
         with seasons.administer(self.folder.path, person, self.clock) as admin:
             yield admin
 
     def rating_desk(self) -> RatingDesk:
-        """Returns where this contest's raters work, made anew where the contest file changed.
+        """Returns this contest's rating desk, a new one if the contest file changed.
 
         Raises:
-            UsageError: nobody grades in this contest.
+            UsageError: no people grade in this contest.
             StoreFault, Rejected: the contest cannot be read.
         """
         contest = self.contest()
@@ -133,7 +133,7 @@ class ContestSite:
             return self._desk
 
     def unrestricted(self) -> UnrestrictedContest | None:
-        """Returns the contest where it is an unrestricted one, opened anew where its file changed; None for others.
+        """Returns the contest if it is an unrestricted one, opened again if its file changed; otherwise None.
 
         Raises:
             StoreFault, Rejected: the contest cannot be read.
@@ -150,14 +150,14 @@ class ContestSite:
 
     @contextmanager
     def note_at_once(self, person: str) -> Iterator[ContestAdmin]:
-        """Gives the contest like `administer`, for what changes no report and must not wait for one.
+        """Opens the contest like `administer`, for a change that affects no report and must not wait for one.
 
-        A contest that was opened before is used again and reads only what is new in the ledger: to open one takes
-        longer than the act, since the whole ledger is checked and the contest file is parsed.
+        Reuses a contest that was opened before and reads only the new entries of the ledger. Opening a contest takes
+        longer than the change itself, because it checks the whole ledger and parses the contest file.
         """
         contest = self.contest()
         if self.file_problem:
-            contest = Contest(self.folder.file)  # raises Rejected, unless it was mended at this moment
+            contest = Contest(self.folder.file)  # raises Rejected, unless the file was corrected just now
         opened = self._take_idle()
         try:
             opened.admin.resume(contest, seasons.actor_name(person))
@@ -171,7 +171,7 @@ class ContestSite:
             opened.close()
 
     def _take_idle(self) -> _OpenContest:
-        """Returns an open contest that no other thread has, opened now where there is none."""
+        """Returns an open contest that no other thread uses; opens one if none is idle."""
         ledger_file = self._ledger_file()
         while self._idle:
             try:
@@ -184,14 +184,17 @@ class ContestSite:
         return _OpenContest(self, ledger_file)
 
     def _ledger_file(self) -> tuple[int, int]:
-        """Returns what tells the ledger's file, or that with its database's name, from one put in its place."""
+        """Returns the device and inode of the ledger's file, or of the file that names the ledger's database.
+
+        They differ once another file has replaced it.
+        """
         self.folder.require()
         database = self.folder.path / DATABASE
         status = (database if database.exists() else self.folder.path / CONTEST_LEDGER).stat()
         return status.st_dev, status.st_ino
 
     def close(self) -> None:
-        """Closes what is kept open of the contest."""
+        """Closes the open contests, the ledger and the rating desk."""
         while self._idle:
             self._idle.pop().close()
         with self._lock:
@@ -213,7 +216,7 @@ _site: ContestSite | None = None
 
 
 def web_settings() -> WebSettings:
-    """Returns what this process was configured with."""
+    """Returns the settings that this process was configured with."""
     configured: Any = settings
     found: WebSettings = configured.SPARRING
     return found

@@ -1,4 +1,4 @@
-"""What visitors download: public pictures, templates of submissions, the public key. Nothing hidden is among it."""
+"""The files for download: public pictures, templates of submissions, the public key. None holds anything secret."""
 
 import io
 import json
@@ -20,17 +20,17 @@ from orchestrator.picture_files import task_zip
 from orchestrator.web.contest_site import ContestSite, web_settings
 
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip can say."""
+"""The earliest time that a zip archive can hold."""
 _UNIX = 3
 _FOLDER = "downloads"
 _lock = threading.Lock()
 _Writer = Callable[[Path, Samples], object]
-"""Writes pictures into a file."""
+"""Writes pictures to a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file: its name in its address, what it is, its media type, and what makes its bytes."""
+    """A file: its name in its address, a description, its media type, and the function that returns its bytes."""
 
     name: str
     description: str
@@ -39,12 +39,12 @@ class Download:
 
 
 def downloads_of(site: ContestSite) -> list[Download]:
-    """Returns everything that there is, in the order of the page."""
+    """Returns all downloads of a contest, in the order of the page."""
     contest, zipped = site.contest(), "application/zip"
     found = []
     for task in contest.file.all_tasks:
         name = task.name
-        if contest.format.picture_formats():  # then everybody has the pictures and hands them in, changed (C1)
+        if contest.format.picture_formats():  # then teams get the pictures and submit changed ones (C1)
             found.append(
                 Download(
                     f"pictures-{name}.zip",
@@ -94,7 +94,7 @@ def _sample(contest: Contest, task: str, suffix: str, write: _Writer) -> bytes:
 
 
 def _packed(name: str, samples: Samples, suffix: str, write: _Writer) -> bytes:
-    """Returns the file of pictures, written the first time that it is asked for. Raises UsageError, StoreFault."""
+    """Returns a file of pictures, which is written when it is first requested. Raises UsageError, StoreFault."""
     folder = web_settings().folder / _FOLDER
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{samples.digest.removeprefix('sha256:')[:16]}{suffix}"
@@ -106,7 +106,7 @@ def _packed(name: str, samples: Samples, suffix: str, write: _Writer) -> bytes:
 
 @cache
 def templates_zip(sides: tuple[Side, ...]) -> bytes:
-    """Returns what `sparring submission init` makes, for each framework and side, as one zip; always the same bytes."""
+    """Returns a zip of what `sparring submission init` makes for each framework and side; always the same bytes."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive, tempfile.TemporaryDirectory() as place:
         for side in sides:

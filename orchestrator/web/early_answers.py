@@ -1,7 +1,7 @@
-"""Who may send a large body, asked before it is read; and refusals of it, with the headers of every other answer.
+"""Checks, before a large body is read, whether the client may send it; and refuses it with the headers of every answer.
 
-A large body lies on the disk while it comes. So whatever stands in the head of a request is looked at before: the
-session or the token, and the right that the address asks for. Views look at it again.
+A large body takes space on the disk while it comes. So the head of the request is checked first: the session or the
+token, and the right that the address needs. Views check both again.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from orchestrator.web.uploads import UploadRefused
 
 
 class Admitted(HttpResponse):
-    """No answer: the body may come. Nobody is sent it."""
+    """Says that the body may be read. It is never sent to a client."""
 
     def __init__(self, person: str) -> None:
         super().__init__()
@@ -36,33 +36,33 @@ class Admitted(HttpResponse):
 
 
 class EarlyAnswers(BaseHandler):
-    """Django's middleware around no view. Its methods are called in a thread."""
+    """Django's middleware without a view. Its methods are called in a thread."""
 
     def __init__(self) -> None:
         self.load_middleware()
 
     def admit(self, request: HttpRequest, size: int) -> HttpResponseBase:
-        """Returns `Admitted` with the person who may send a body of a size there, else what they are answered.
+        """Returns `Admitted` with the id of the person if the body may be read, otherwise the refusal to send.
 
         Args:
             request: the request without its body.
-            size: how many bytes the body may have, with those of other bodies that are coming to the disk.
+            size: how many bytes this body and all others that are coming to the disk may have together.
         """
         return self._answer(request, lambda: _admit(request, size))
 
     def refuse(self, request: HttpRequest, response: HttpResponse) -> HttpResponseBase:
-        """Returns a refusal with what middleware adds to every answer, and logs it like every other."""
+        """Returns a refusal after the middleware has added its headers to it and logged it."""
         return self._answer(request, lambda: response)
 
     def _answer(self, request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
         close_old_connections()
-        request.early_answer = answer  # type: ignore[attr-defined]  # for the end of the middleware's chain
+        request.early_answer = answer  # type: ignore[attr-defined]  # read at the end of the middleware's chain
         response: HttpResponseBase = self.get_response(request)
         response.close()
         return response
 
     def _get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Answers in the place of a view: what middleware asks in the end."""
+        """Returns the early answer in place of a view's. The innermost middleware calls this."""
         try:
             self.resolve_request(request)
             answer: HttpResponseBase = request.early_answer()  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ class EarlyAnswers(BaseHandler):
 
 
 def too_large(path: str, most: int) -> HttpResponse:
-    """413: a body has more than `most` bytes."""
+    """Returns 413: a body has more than `most` bytes."""
     if is_for_program(path):
         problem = Problem("Content-Length", "the body is too large", f"send at most {most} bytes in a request here")
         return problems.refuse(413, "too-large", [problem])
@@ -82,7 +82,7 @@ def too_large(path: str, most: int) -> HttpResponse:
 
 
 def too_slow(path: str) -> HttpResponse:
-    """408: a body comes too slowly."""
+    """Returns 408: a body comes too slowly."""
     what = f"it came more slowly than {LEAST_BYTES_A_SECOND} bytes a second, after {GRACE_SECONDS:.0f} s"
     if is_for_program(path):
         return problems.refuse(408, "too-slow", [Problem("body", what, "send the same again")])
@@ -90,12 +90,12 @@ def too_slow(path: str) -> HttpResponse:
 
 
 def _admit(request: HttpRequest, size: int) -> HttpResponseBase:
-    """Returns who may send a large body, or a refusal. Raises what middleware and Django turn into one."""
+    """Returns `Admitted`, or a refusal. Raises errors that middleware and Django turn into a refusal."""
     path = request.path_info
     if is_for_program(path):
         try:
             return Admitted(_admit_program(request, size))
-        except Exception as error:  # noqa: BLE001  raised again where the API has no answer to it
+        except Exception as error:  # noqa: BLE001  raised again if the API has no handler for it
             return api.on_exception(request, error)
     match = resolve(path)
     right = getattr(match.func, "right", Right.EVERYBODY)
@@ -112,7 +112,7 @@ def _admit(request: HttpRequest, size: int) -> HttpResponseBase:
 
 
 def _admit_program(request: HttpRequest, size: int) -> str:
-    """Returns whose token came. Raises ApiProblem, AuthenticationError, UploadRefused."""
+    """Returns the id of the token's person. Raises ApiProblem, AuthenticationError, UploadRefused."""
     if (caller := SUBMIT(request)) is None:
         raise AuthenticationError
     if "upload" in (named := resolve(request.path_info).kwargs):

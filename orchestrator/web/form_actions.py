@@ -1,4 +1,4 @@
-"""Acts that come through a form: done once, in the name of who sent it."""
+"""Acts that a form requests: done once, in the name of the sender."""
 
 import secrets
 from collections.abc import Callable
@@ -18,20 +18,20 @@ _TOKEN_BYTES = 16
 
 
 class OnceForm(forms.Form):
-    """A form that may be sent once: a second click, or a page that is sent again, does nothing more."""
+    """A form that takes effect once: a second click, or sending the page again, does nothing more."""
 
     once = forms.CharField(widget=forms.HiddenInput, max_length=64)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever Django's takes
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # passed on to Django's form
         self.fields["once"].initial = secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]) -> tuple[str, bool]:
-    """Does an act of a valid form in the visitor's name, unless the same form did it before.
+    """Calls `act` for a valid form in the visitor's name, unless the same form was sent before.
 
-    Returns why it was refused, "" where it was not, and whether it was done now. A form whose act was refused may be
-    sent again.
+    Returns why the act was refused ("" if it was not), and whether it was done now. A form whose act was refused may
+    be sent again.
 
     Raises:
         InfrastructureFault: the fault is ours; the form may be sent again.
@@ -51,7 +51,7 @@ def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]
 
 
 def redirect_after(visit: Visit, page: str, *, done: bool, text: str) -> HttpResponseBase:
-    """Returns to a page with a message: what was done, or that the same form did it before."""
+    """Returns a redirect to a page with a message: what was done, or that the same form was sent before."""
     if done:
         messages.success(visit.request, text)
     else:

@@ -1,4 +1,4 @@
-"""Takes away what expired, when the service starts and once a day, so that its tables and its disk do not fill up."""
+"""Removes expired rows and files when the service starts and once a day, so that its tables and disk do not fill up."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from orchestrator.web.contest_site import ContestSite
 from orchestrator.web.periodic import repeated
 
 PERIOD_SECONDS = 86_400.0
-"""Between two sweeps. Nothing depends on them: what expired counts no more, whether or not it is still there."""
+"""The time between two sweeps. No check depends on them: an expired row no longer counts, even before it is removed."""
 _log = structlog.get_logger()
 
 
 def sweep(site: ContestSite) -> None:
-    """Removes uploads, invitations and sessions that expired, and counts of requests that are full again.
+    """Removes expired uploads, invitations and sessions, and the buckets of rate limits that are full again.
 
-    A fault is logged, and left to the next sweep: people can be answered without it.
+    A fault is logged and left to the next sweep, because the service can answer without it.
     """
     now = site.clock()
     try:
@@ -33,7 +33,7 @@ def sweep(site: ContestSite) -> None:
 
 @contextmanager
 def swept_daily(site: ContestSite) -> Iterator[None]:
-    """Sweeps before the block begins, and each day while it lasts."""
+    """Sweeps once before the block begins, and every day while it lasts."""
     sweep(site)
     connection.close()
     with repeated("housekeeping", lambda: sweep(site), PERIOD_SECONDS):

@@ -1,4 +1,4 @@
-"""Links that make somebody a member of a team, or give a role. Only the digest of a link's secret is kept."""
+"""Invitations: links that give membership of a team, or a role. Only the digest of a link's secret is kept."""
 
 import secrets
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from orchestrator.web.models import Account, Invitation
 _SECRET_BYTES = 24
 LIFETIME = timedelta(days=14)
 COMMAND_LINE = "organizer"
-"""Who invites the first organizer: whoever starts the service."""
+"""The inviting person of the first organizer's link, which the service makes when it starts."""
 ROLE_TITLES = {
     Role.ORGANIZER: "an organizer of this contest",
     Role.RATER: "a rater of this contest",
@@ -28,7 +28,7 @@ ROLE_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class FoundInvitation:
-    """An invitation that holds: to a team, or to a role."""
+    """A valid invitation, to a team or to a role."""
 
     key: int
     team: str
@@ -37,19 +37,19 @@ class FoundInvitation:
 
     @property
     def makes_first_organizer(self) -> bool:
-        """Whether it is a link that the service printed when it started, for a contest without an organizer."""
+        """Whether this is the link that the service printed when it started, for a contest without an organizer."""
         return self.role == Role.ORGANIZER.value and self.invited_by == COMMAND_LINE
 
     @property
     def description(self) -> str:
-        """What somebody is once it is accepted."""
+        """What a person who accepts the invitation becomes."""
         return ROLE_TITLES[Role(self.role)] if self.role else f"a member of {self.team}"
 
 
 def invite(
     *, by: str, team: str = "", role: Role | None = None, now: datetime, uses: int = 1, lifetime: timedelta = LIFETIME
 ) -> str:
-    """Makes an invitation and returns the path of its link, which nothing here can tell again."""
+    """Makes an invitation and returns the path of its link, which cannot be shown again: only a digest is kept."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     Invitation.objects.create(
         digest=_digest(secret),
@@ -63,7 +63,7 @@ def invite(
 
 
 def find(secret: str, now: datetime) -> FoundInvitation | None:
-    """Returns the invitation of a link, None where there is none, or it expired, or was used up."""
+    """Returns the invitation of a link; None if there is none, or if it has expired or is used up."""
     row = Invitation.objects.filter(digest=_digest(secret), uses_left__gt=0, expires__gt=now).first()
     if row is None:
         return None
@@ -71,11 +71,11 @@ def find(secret: str, now: datetime) -> FoundInvitation | None:
 
 
 def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> None:
-    """Makes somebody what they are invited to be: notes it in the contest's ledger, and uses the invitation up.
+    """Gives a person the role or membership of an invitation: appends it to the ledger, and counts one use.
 
     Raises:
-        UsageError: it expired or was used up meanwhile, or the contest's rules are against it.
-        Rejected: the rules for teams are against it (A1).
+        UsageError: the invitation expired or was used up meanwhile, or the contest's rules do not allow it.
+        Rejected: the rules for teams do not allow it (A1).
     """
     with transaction.atomic():
         held = Invitation.objects.filter(pk=invitation.key, uses_left__gt=0, expires__gt=site.clock())
@@ -96,23 +96,23 @@ def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> 
 
 
 def open_role_invitations(now: datetime) -> list[tuple[FoundInvitation, datetime]]:
-    """Returns the invitations to roles that may still be accepted, each with the moment when it expires."""
+    """Returns the valid invitations to roles, each with the time when it expires."""
     rows = Invitation.objects.filter(uses_left__gt=0, expires__gt=now).exclude(role="").order_by("expires", "pk")
     return [(FoundInvitation(row.pk, row.team, row.role, row.invited_by), row.expires) for row in rows]
 
 
 def is_role_invitation(key: int) -> bool:
-    """Returns whether there is such an invitation to a role."""
+    """Returns whether there is an invitation to a role with this key."""
     return Invitation.objects.filter(pk=key).exclude(role="").exists()
 
 
 def withdraw_role_invitation(key: int) -> None:
-    """Takes back an invitation to a role, if it is still there: its link opens nothing any more."""
+    """Deletes an invitation to a role, if it still exists. Its link no longer works."""
     Invitation.objects.filter(pk=key).exclude(role="").delete()
 
 
 def sweep(now: datetime) -> None:
-    """Removes invitations that expired or were used up: their links open nothing any more."""
+    """Removes invitations that have expired or are used up."""
     Invitation.objects.filter(Q(expires__lte=now) | Q(uses_left=0)).delete()
 
 

@@ -1,7 +1,7 @@
-"""Leases: for some minutes, a picture that waits for raters is asked of as many raters as are missing, and no more.
+"""Leases: for 20 minutes, a picture that needs more raters is shown to as many raters as are missing, and no more.
 
-A lease is a note in the cache that all processes share. One that is lost, or ends, costs a second rating at most: the
-contest itself refuses what it does not need.
+A lease is an entry in the cache that all processes share. If one is lost or expires, a rater may judge a picture in
+vain: the contest itself refuses ratings that it does not need.
 """
 
 import secrets
@@ -16,9 +16,9 @@ _TOKEN_BYTES = 12
 
 
 def take(rater: str, items: Iterable[AskedItem]) -> tuple[str, AskedItem] | None:
-    """Returns the token and the picture that a rater has leased, and leases one of `items` where that is none of them.
+    """Returns the token and the item of a rater's lease. Leases one of `items` if the rater has no lease of them.
 
-    Returns None where other raters have leases on all.
+    Returns None if other raters have leases on all items.
     """
     every = {(each.picture, each.appeal): each for each in items}
     known = cache.get(_of_rater(rater))
@@ -37,13 +37,13 @@ def take(rater: str, items: Iterable[AskedItem]) -> tuple[str, AskedItem] | None
 
 
 def picture_of(rater: str, token: str) -> str | None:
-    """Returns the picture of a rater's lease by its token, None where the lease is another or ended."""
+    """Returns the picture of a rater's lease; None if the lease has another token or has ended."""
     known = cache.get(_of_rater(rater))
     return known["picture"] if known is not None and known["token"] == token else None
 
 
 def give_back(rater: str) -> None:
-    """Ends a rater's lease: the picture was answered, or nobody is asked about it any more."""
+    """Ends a rater's lease, because the picture was judged or needs no more raters."""
     known = cache.get(_of_rater(rater))
     if known is not None:
         if cache.get(known["slot"]) == rater:

@@ -1,4 +1,4 @@
-"""The texts of mails, and where mails go when no mail server is configured."""
+"""The texts of mails, and a backend that logs mails if no mail server is configured."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,19 +31,19 @@ TEXTS: Mapping[str, tuple[str, str]] = {
 
 
 def send(addresses: Iterable[str], subject: str, text: str) -> None:
-    """Sends a mail to each of these addresses, each by itself. One that fails is logged: the act stands."""
+    """Sends a separate mail to each of these addresses. A failure is logged and raises nothing: the act stands."""
     for address in addresses:
         try:
             EmailMessage(" ".join(subject.split()), text, to=[address]).send()
-        except OSError as error:  # what a mail server refuses is one, too
+        except OSError as error:  # also smtplib's errors if the mail server refuses
             _log.warning("mail_failed", subject=subject, reason=str(error))
 
 
 class LogBackend(BaseEmailBackend):
-    """Writes mails to the log in place of sending them, which suits a trial on one's own machine."""
+    """Writes mails to the log instead of sending them, for a trial on one's own machine."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """Writes each mail; returns how many there were."""
+        """Logs each mail; returns how many there were."""
         for message in email_messages:
             lines = message.body.splitlines()
             _log.warning("mail_not_sent", to=message.to, subject=message.subject, text_lines=lines)

@@ -1,4 +1,4 @@
-"""What every request passes: requests that other sites started are refused, and faults become pages that say so."""
+"""The middleware of every request: refuses requests that other sites started, and turns faults into pages."""
 
 from collections.abc import Callable
 
@@ -12,16 +12,16 @@ from orchestrator.web.pages import errors
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 STRICT_TRANSPORT = "max-age=31536000"
-"""For a year browsers use nothing but TLS."""
+"""Browsers use only TLS for a year."""
 _REFUSED = frozenset({400, 401, 403, 408, 413, 429})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = structlog.get_logger()
 
 
 def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
-    """Refuses what changes something and was started by another site, as browsers tell in Sec-Fetch-Site.
+    """Refuses requests that change something and come from another site, as the header Sec-Fetch-Site says.
 
-    It stands beside the token in each form, which a browser without this header still needs.
+    Each form also has a token against forged requests, which protects browsers that do not send this header.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -34,11 +34,11 @@ def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
 
 
 def protect_answers(get_response: GetResponse) -> GetResponse:
-    """Gives every answer the headers that Django does not.
+    """Adds the headers that Django does not add to every answer.
 
-    Nothing is kept by browsers or caches unless its page says so, and by caches in between nothing that sets a cookie.
-    Over TLS, browsers are told to use nothing else, whether or not the proxy says that this request came through it.
-    Signing out empties the browser's cache, from which its button "back" would show pages to the next person.
+    Browsers and caches keep an answer only if its view allows it, and shared caches none that sets a cookie. If the
+    service's address is https, browsers are told to use only TLS, whatever the proxy says about this request. Signing
+    out clears the browser's cache, because its back button would show cached pages to the next person.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -57,7 +57,7 @@ def protect_answers(get_response: GetResponse) -> GetResponse:
 
 
 def log_refusals(get_response: GetResponse) -> GetResponse:
-    """Logs requests that were refused, since an attack begins with many of them."""
+    """Logs refused requests, because an attack begins with many of them."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -76,7 +76,7 @@ class _Faults:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Returns a page that says to come back, where the fault is the organizers'; the log has what it is."""
+        """Returns a page that says to come back if the error is an infrastructure fault, and logs the fault."""
         if not isinstance(error, InfrastructureFault):
             return None
         _log.error("request_failed", page=security_log.page_of(request), code=error.code, problem=str(error))

@@ -1,4 +1,4 @@
-"""The service's own tables: what may be deleted. A contest's record holds no row of them, only people's opaque ids."""
+"""The service's own tables, whose rows may be deleted. A ledger holds no row of them, only people's opaque ids."""
 
 import secrets
 from typing import ClassVar
@@ -11,7 +11,7 @@ TOKEN_NAME_LIMIT = 80
 
 
 def new_person_id() -> str:
-    """Returns an id for somebody in ledgers: drawn, so that it says nothing once the account is deleted."""
+    """Returns a random id for a person in ledgers, which identifies nobody once the account is deleted."""
     return f"person-{secrets.token_hex(PERSON_BYTES)}"
 
 
@@ -20,9 +20,9 @@ class Account(AbstractBaseUser):
 
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=120)
-    """As others see it: it goes into the ledger with everything that this person does in a team."""
+    """The name that others see; the ledger has it in everything that this person does in a team."""
     person = models.CharField(max_length=40, unique=True, default=new_person_id, editable=False)
-    """Who this is in ledgers."""
+    """The person's id in ledgers."""
     is_active = models.BooleanField(default=True)
     joined = models.DateTimeField(auto_now_add=True)
 
@@ -36,13 +36,13 @@ class Account(AbstractBaseUser):
 
 
 class Invitation(models.Model):
-    """A link that makes whoever opens it a member of a team, or gives a role. Only the digest of its secret is kept."""
+    """A link that gives the person who opens it membership of a team, or a role. Only its secret's digest is kept."""
 
     digest = models.CharField(max_length=64, unique=True)
     team = models.CharField(max_length=120, blank=True)
     role = models.CharField(max_length=20, blank=True)
     invited_by = models.CharField(max_length=120)
-    """The person, for the ledger."""
+    """The id of the inviting person in the ledger."""
     expires = models.DateTimeField()
     uses_left = models.PositiveSmallIntegerField(default=1)
 
@@ -51,7 +51,7 @@ class Invitation(models.Model):
 
 
 class ApiToken(models.Model):
-    """What a program signs in with in place of a person. Only the digest of its secret is kept."""
+    """A token with which a program acts for a person. Only the digest of its secret is kept."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE)
     public_id = models.CharField(max_length=16, unique=True)
@@ -77,14 +77,14 @@ class DeviceLogin(models.Model):
     approved_by = models.ForeignKey(Account, on_delete=models.CASCADE, null=True)
     denied = models.BooleanField(default=False)
     polled = models.DateTimeField(null=True)
-    """When the program asked last, so that one that asks too often is told."""
+    """When the program last asked, so that a program that asks too often can be told to slow down."""
 
     def __str__(self) -> str:
         return self.name
 
 
 class Upload(models.Model):
-    """A file that comes in parts. `offset` bytes of it are on disk for certain."""
+    """A file that is sent in parts. Its first `offset` bytes are certainly on disk."""
 
     public_id = models.CharField(max_length=32, unique=True)
     account = models.ForeignKey(Account, on_delete=models.CASCADE)
@@ -92,22 +92,22 @@ class Upload(models.Model):
     task = models.CharField(max_length=120)
     side = models.CharField(max_length=10, blank=True)
     name = models.CharField(max_length=120, blank=True)
-    """Side and name as the client gave them; empty where the manifest says them."""
+    """Side and name as the client gave them; empty if the manifest gives them."""
     file_name = models.CharField(max_length=200)
     digest = models.CharField(max_length=71)
-    """sha256:..., of the whole file, as the client promised it."""
+    """The digest of the whole file that the client announced: `sha256:...`."""
     size = models.PositiveBigIntegerField()
     offset = models.PositiveBigIntegerField(default=0)
     expires = models.DateTimeField()
     arrival = models.CharField(max_length=16, blank=True)
-    """The arrival that came of it, once it was whole."""
+    """The id of the arrival that the complete file became; empty before that."""
 
     def __str__(self) -> str:
         return self.file_name
 
 
 class RequestBudget(models.Model):
-    """How many requests of a kind somebody has left: a token bucket, see `rate_limits`."""
+    """How many requests of one kind a client has left: a token bucket, see `rate_limits`."""
 
     key = models.CharField(max_length=120, unique=True)
     tokens = models.FloatField()

@@ -1,4 +1,4 @@
-"""What organizers and the review board fill in."""
+"""The forms of organizers and the review board."""
 
 from django import forms
 
@@ -9,7 +9,7 @@ _REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
 
 
 class ReasonField(forms.CharField):
-    """Why something is done; the record keeps it."""
+    """The reason of an act, which the ledger keeps."""
 
     def __init__(
         self, *, required: bool = True, label: str = "Reason", help_text: str = "It is kept on the record."
@@ -24,38 +24,38 @@ class ReasonField(forms.CharField):
 
 
 class ReasonForm(OnceForm):
-    """An act that needs a reason."""
+    """Asks for a reason."""
 
     reason = ReasonField(help_text="The team reads it, and it may be published.")
 
 
 class RevokeForm(OnceForm):
-    """The end of somebody's role."""
+    """Revokes a role."""
 
     reason = ReasonField()
 
 
 class CloseForm(OnceForm):
-    """The close of submissions."""
+    """Closes submissions."""
 
     reason = ReasonField(required=False, help_text="Everybody sees it. You may leave it empty.")
 
 
 class ReopenForm(OnceForm):
-    """That submissions are received again."""
+    """Receives submissions again after a close."""
 
     reason = ReasonField(help_text="Teams that stopped at the close want to know it; it may be published.")
 
 
 class PromoteForm(OnceForm):
-    """Who goes on, as it was shown."""
+    """Promotes to the next round the submissions that the page showed."""
 
     shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
     reason = ReasonField(required=False, help_text="Required if a later round has begun with those who went on before.")
 
 
 class CorrectionForm(OnceForm):
-    """What a submission says of its licence and its source (A6)."""
+    """Corrects a submission's licence and source (A6)."""
 
     licence = forms.CharField(
         max_length=_WORD_LIMIT, required=False, label="Licence", help_text="The SPDX id, such as Apache-2.0."
@@ -67,7 +67,7 @@ class CorrectionForm(OnceForm):
 
 
 class RoundForm(OnceForm):
-    """A round that is asked for, of one task or of all."""
+    """Requests a round, of one task or of all."""
 
     def __init__(self, tasks: list[str], *args: object) -> None:
         super().__init__(*args)
@@ -76,7 +76,7 @@ class RoundForm(OnceForm):
 
 
 class AnnouncementForm(OnceForm):
-    """Something that the organizers say to everybody."""
+    """Publishes an announcement."""
 
     title = forms.CharField(max_length=_TITLE_LIMIT, label="Title")
     text = forms.CharField(
@@ -88,7 +88,7 @@ class AnnouncementForm(OnceForm):
 
 
 class RulesForm(OnceForm):
-    """What becomes of other rules in contest.yaml, of those that were shown."""
+    """Applies or drops the changed rules in contest.yaml that the page showed."""
 
     shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
     decision = forms.ChoiceField(
@@ -100,7 +100,7 @@ class RulesForm(OnceForm):
 
 
 class PublishForm(OnceForm):
-    """A bundle, under the name that was shown."""
+    """Publishes a bundle under the name that the page showed."""
 
     name = forms.CharField(widget=forms.HiddenInput, max_length=20)
     unfinished = forms.BooleanField(
@@ -111,7 +111,7 @@ class PublishForm(OnceForm):
 
 
 class InviteForm(OnceForm):
-    """An invitation to a role."""
+    """Invites to a role."""
 
     role = forms.ChoiceField(
         label="Role",
@@ -124,7 +124,7 @@ class InviteForm(OnceForm):
 
 
 class DecisionForm(OnceForm):
-    """The end of an appeal."""
+    """Decides an appeal."""
 
     decision = forms.ChoiceField(
         label="Decision",

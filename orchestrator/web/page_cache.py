@@ -1,8 +1,8 @@
-"""Pages that are the same for every visitor without an account, kept in memory and answered before Django is asked.
+"""A cache in memory, in front of Django, for pages that are the same for every visitor without an account.
 
-Which these are is for Django to say: answers with an ETag that caches may keep and have to ask about again
-(`conditional`). This is such a cache. It asks again once a second, for all visitors together, and less often where the
-answer takes long, so that asking takes a small part of the time.
+Django's answers say which pages these are: those with an ETag that caches may keep but must revalidate
+(`conditional`). This cache revalidates a page at most once a second, for all visitors together, and less often if that
+takes long, so that revalidation takes a small part of the time.
 """
 
 import time
@@ -19,17 +19,17 @@ from django.utils.http import parse_etags
 from orchestrator.web.asgi import Application, Receive, Scope, Send
 
 FRESH_SECONDS = 1.0
-"""For how long a page is shown at least without asking whether it is still right."""
+"""For how long at least a page is sent without revalidation."""
 FRESH_RATIO = 10.0
-"""For how many times as long as asking took it is shown then, where that is longer."""
+"""A page is sent without revalidation for this many times the duration of the last one, if that is longer."""
 MOST_FRESH_SECONDS = 5.0
 STALE_SECONDS = 10.0
-"""How old it may be for those who come while that is asked."""
+"""How old a page may be that is sent while another request revalidates it."""
 MOST_BYTES = 32 * 1024 * 1024
-"""What all pages may take; those that were asked for longest ago go first."""
+"""How many bytes all pages may take; the least recently requested are dropped first."""
 _LARGEST_BYTES = 2 * 1024 * 1024
 _OBJECT_BYTES = 1024
-"""What a page takes beside its body and its headers, about."""
+"""About how many bytes a page takes beside its body and its headers."""
 _KEPT = b"public, no-cache"
 _OF_BODY = frozenset({b"content-type", b"content-length", b"content-disposition"})
 _OWN_ANSWER = frozenset(
@@ -43,14 +43,14 @@ _OWN_ANSWER = frozenset(
         b"transfer-encoding",
     }
 )
-"""A request with one of these headers may get another answer than other visitors, so it is not answered from memory."""
+"""A request with one of these headers may get another answer than other visitors, so the cache does not answer it."""
 _CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
 Headers = list[tuple[bytes, bytes]]
 
 
 @dataclass
 class _Page:
-    """A page as Django answered it, when it was last known to be right, and how many seconds asking for that took."""
+    """A page as Django answered it, when it was last revalidated, and how many seconds that took."""
 
     tag: bytes
     headers: Headers
@@ -61,18 +61,18 @@ class _Page:
 
     @property
     def fresh_seconds(self) -> float:
-        """For how long it is shown without asking again."""
+        """For how many seconds the page is sent without revalidation."""
         return min(max(FRESH_SECONDS, FRESH_RATIO * self.asking), MOST_FRESH_SECONDS)
 
     @property
     def size(self) -> int:
-        """How many bytes of memory it takes, about."""
+        """About how many bytes of memory the page takes."""
         return len(self.body) + sum(len(name) + len(value) for name, value in self.headers) + _OBJECT_BYTES
 
 
 @dataclass
 class _Answer:
-    """What Django answers to one request: kept until it is whole where it is a page, else passed on at once."""
+    """Django's answer to one request. A page is held until it is complete; any other answer is passed on at once."""
 
     send: Send
     known: _Page | None
@@ -82,7 +82,7 @@ class _Answer:
     is_passed_on: bool = False
 
     async def take(self, message: Any) -> None:
-        """Takes a part of the answer."""
+        """Takes the next ASGI message of the answer."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], [(name.lower(), value) for name, value in message["headers"]]
             self.is_passed_on = not (self.is_unchanged or self.is_page)
@@ -93,12 +93,12 @@ class _Answer:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether it says that the page which is known is still right."""
+        """Whether the answer is 304: the cached page is still valid."""
         return self.status == HTTPStatus.NOT_MODIFIED and self.known is not None
 
     @property
     def is_page(self) -> bool:
-        """Whether it may be kept: for everybody, with a tag, without a cookie, and not too large."""
+        """Whether the answer may be cached: public, with a tag, without a cookie, and not too large."""
         found = dict(self.headers)
         length = found.get(b"content-length", b"")
         is_small = length.isdigit() and int(length) <= _LARGEST_BYTES
@@ -107,11 +107,11 @@ class _Answer:
 
 
 class PageCache:
-    """An application of ASGI in front of another one. All its methods are called by one thread.
+    """An ASGI application in front of another one. One thread calls all its methods.
 
     Args:
-        application: what answers everything else.
-        clock: tells seconds.
+        application: answers all requests that the cache does not.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, application: Application, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,7 +135,7 @@ class PageCache:
         await self._ask(key, known, scope, receive, send)
 
     async def _ask(self, key: str, known: _Page | None, scope: Scope, receive: Receive, send: Send) -> None:
-        """Asks whether a page is still right, or for a new one, and sends what is right now."""
+        """Revalidates a page, or requests a new one, and sends the current page."""
         asked, answer = self._clock(), _Answer(send, known)
         headers = [each for each in scope["headers"] if each[0] not in _CONDITIONS]
         if known is not None:
@@ -171,9 +171,10 @@ class PageCache:
 
 
 def _key(scope: Scope) -> str | None:
-    """Returns the path of a page that a visitor without an account asks for; None for every other request.
+    """Returns the path if a visitor without an account requests a page; None for every other request.
 
-    It alone tells pages: a host that Django refuses is asked about, and every other is a spelling of the same one.
+    The path alone identifies a page: Django answers requests to a host that it refuses, and all allowed hosts are
+    spellings of the same one.
     """
     if scope["type"] != "http" or scope["method"] != "GET" or scope["query_string"]:
         return None
@@ -185,13 +186,13 @@ def _key(scope: Scope) -> str | None:
 
 
 def _is_allowed(host: str) -> bool:
-    """Returns whether Django answers to this name of a host, with whichever port."""
+    """Returns whether Django allows this Host header, with any port."""
     domain, _ = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 async def _send(page: _Page, scope: Scope, send: Send) -> None:
-    """Sends a page, or 304 to who has it already."""
+    """Sends a page, or 304 if the client has it already."""
     said = next((value for name, value in scope["headers"] if name == b"if-none-match"), b"")
     headers, status, body = page.headers, 200, page.body
     if said and _matches(said.decode("latin1"), page.tag.decode("latin1")):
@@ -201,6 +202,6 @@ async def _send(page: _Page, scope: Scope, send: Send) -> None:
 
 
 def _matches(said: str, tag: str) -> bool:
-    """Returns whether If-None-Match names a tag, by the weak comparison of RFC 9110, section 13.1.2."""
+    """Returns whether the value of If-None-Match names a tag, by the weak comparison of RFC 9110, section 13.1.2."""
     named = {each.removeprefix("W/") for each in parse_etags(said)}
     return "*" in named or tag.removeprefix("W/") in named

@@ -1,4 +1,4 @@
-"""What to call the people of a contest's ledger."""
+"""The names of the people in a contest's ledger, and their texts as paragraphs."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from orchestrator.web.models import Account
 
 
 def names_of(season: Season) -> Callable[[str], str]:
-    """Returns what to call somebody by their id in the ledger: the account's name, or the one noted, else the id."""
+    """Returns a function from a person's id to a name: the account's, otherwise the ledger's, otherwise the id."""
     noted = {person.id: person.name for people in season.teams.values() for person in people}
     noted |= {person.id: person.name for people in season.roles.values() for person in people.values()}
     noted |= dict(Account.objects.values_list("person", "name"))
@@ -15,7 +15,7 @@ def names_of(season: Season) -> Callable[[str], str]:
 
 
 def paragraphs(text: str, limit: int = 1500) -> list[list[str]]:
-    """Returns a text as paragraphs of lines, none longer than `limit` characters: a page cuts longer ones off."""
+    """Returns a text as paragraphs of lines. Splits lines of more than `limit` characters: pages cut those off."""
     found: list[list[str]] = []
     for block in "\n".join(text.splitlines()).split("\n\n"):
         lines = [line[at : at + limit] for line in block.split("\n") for at in range(0, len(line) or 1, limit)]

@@ -1,4 +1,4 @@
-"""What the service does again and again while it answers people."""
+"""Runs functions periodically while the service answers requests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from django.db import connection
 
 @contextmanager
 def repeated(name: str, act: Callable[[], object], seconds: float) -> Iterator[None]:
-    """Does an act every so many seconds while the block lasts, in a thread of that name. The act raises nothing."""
+    """Calls `act` every `seconds` while the block lasts, in a thread with this name. `act` must not raise."""
     ended = threading.Event()
 
     def keep() -> None:
         while not ended.wait(seconds):
             act()
-            connection.close()  # this thread's own, which would be idle until the next time
+            connection.close()  # this thread's own connection, which would be idle until the next call
 
     thread = threading.Thread(target=keep, name=name, daemon=True)
     thread.start()

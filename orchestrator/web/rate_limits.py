@@ -1,7 +1,7 @@
-"""How often somebody may ask for what: token buckets in the service's own database, so that every process counts alike.
+"""Rate limits: token buckets in the service's own database, which all its processes share.
 
-A bucket holds at most `burst` requests and fills evenly in `seconds`. Each request takes one; where none is left, the
-answer says after how many seconds there will be.
+A bucket holds at most `burst` requests and fills evenly in `seconds`. Each request takes one. If none is left, the
+answer says after how many seconds there will be one.
 """
 
 import math
@@ -16,7 +16,7 @@ from orchestrator.web.models import RequestBudget
 
 
 class RequestKind(StrEnum):
-    """What is counted apart."""
+    """The kinds of requests, each of which has its own limit."""
 
     READ = "read"
     UPLOAD = "upload"
@@ -33,7 +33,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `burst` at once, and as many again in `seconds`; `why` is said in docs/web.md."""
+    """At most `burst` requests at once, and as many again in `seconds`; docs/web.md says `why`."""
 
     burst: int
     seconds: int
@@ -56,20 +56,20 @@ LIMITS = {
     RequestKind.UNKNOWN_TOKEN: Limit(30, 600, "So that a script with a wrong token asks no database all day."),
 }
 _KEPT = timedelta(days=2)
-"""After this time every bucket is full again, and need not be kept."""
+"""After this time every bucket is full again and need not be kept."""
 
 
 def wait_seconds(kind: RequestKind, who: str, now: datetime) -> int:
-    """Takes one request out of a bucket; returns 0, or after how many seconds to come again: then none was taken.
+    """Takes one request out of a bucket and returns 0; if none is left, returns after how many seconds to try again.
 
     Args:
-        kind: what is asked for.
-        who: whose bucket: a token, an account, a team or an address. Only its digest is kept.
+        kind: the kind of request.
+        who: the bucket's owner: a token, an account, a team or an address. Only its digest is kept.
         now: the time of day.
     """
     limit = LIMITS[kind]
     key = f"{kind}:{sha256(who.encode()).hexdigest()[:32]}"
-    with transaction.atomic():  # which alone writes on SQLite; elsewhere the row is held
+    with transaction.atomic():  # on SQLite it locks the database; elsewhere `select_for_update` locks the row
         RequestBudget.objects.get_or_create(key=key, defaults={"tokens": limit.burst, "updated": now})
         row = RequestBudget.objects.select_for_update().get(key=key)
         passed = max(0.0, (now - row.updated).total_seconds())

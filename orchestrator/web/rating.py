@@ -1,4 +1,4 @@
-"""What the rating pages compute themselves: how long somebody looked, and when to suggest a pause."""
+"""What the rating pages compute themselves: how long a rater looked at an item, and when to suggest a pause."""
 
 import math
 import re
@@ -12,38 +12,38 @@ from django.http import QueryDict
 from orchestrator.domain.human_grading import GivenAnswer, OwnAnswers, RatedItem
 
 PAUSE_AFTER = timedelta(minutes=30)
-"""After so long at work a pause is suggested."""
+"""After how much work a pause is suggested."""
 PAUSE_LENGTH = timedelta(minutes=10)
-"""Who gives no answer for so long has had a pause."""
+"""A rater who gives no answer for this long has had a pause."""
 _USUAL_PACE = timedelta(seconds=4)
-"""What an answer takes, until a rater's own answers say it."""
+"""How long an answer takes, until a rater's own answers tell."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _SALT = "orchestrator.web.rating"
 _MAXIMUM_MILLISECONDS = 24 * 60 * 60 * 1000
 
 
 class StaleForm(Exception):
-    """What was sent is no form of ours."""
+    """The form was not made by this service, or its stamp is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentForm:
-    """An answer as it was sent. `corrects`: it is meant to replace the last one."""
+    """An answer as it was sent. `corrects`: whether it replaces the rater's last answer."""
 
     given: GivenAnswer
     corrects: bool
 
 
 def stamp(item: RatedItem, now: datetime) -> str:
-    """Returns what a form carries so that the server knows when it was made, and for which item."""
+    """Returns the signed value of a form's hidden field: for which item the form was made, and when."""
     return signing.dumps([item.token, _milliseconds(now)], salt=_SALT)
 
 
 def read_form(sent: QueryDict, now: datetime) -> SentForm:
     """Returns the answer in a form. Raises StaleForm.
 
-    The browser says how long the pictures were on the screen; without its script it is the time since the form was
-    made. Nobody looked longer than that.
+    The browser's script says how long the pictures were on the screen. That is at most the time since the form was
+    made, which also counts if the script did not run.
     """
     try:
         token, made = signing.loads(sent.get("stamp", ""), salt=_SALT)
@@ -61,7 +61,7 @@ def _milliseconds(moment: datetime) -> int:
 
 
 def _ratio(sent: QueryDict) -> float:
-    """Returns how many of the screen's pixels a CSS pixel has, 1 where the browser does not say."""
+    """Returns how many of the screen's pixels a CSS pixel has, 1 if the browser does not say."""
     try:
         ratio = float(sent.get("device_pixel_ratio", ""))
     except ValueError:
@@ -70,7 +70,7 @@ def _ratio(sent: QueryDict) -> float:
 
 
 def at_work(times: Sequence[datetime], now: datetime) -> timedelta:
-    """Returns how long somebody has given answers without a pause; nothing after a pause."""
+    """Returns how long a rater has given answers without a pause, from the times of all answers; zero after a pause."""
     latest = now
     for time in reversed(times):
         if latest - time >= PAUSE_LENGTH:
@@ -80,6 +80,6 @@ def at_work(times: Sequence[datetime], now: datetime) -> timedelta:
 
 
 def minutes_left(own: OwnAnswers) -> int:
-    """Returns how long the rest takes, in minutes, rounded up."""
+    """Returns how long the remaining items will take, in minutes, rounded up."""
     left = own.asked - own.done + own.practice_left
     return math.ceil(left * (own.pace or _USUAL_PACE) / timedelta(minutes=1))

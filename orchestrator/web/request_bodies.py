@@ -1,6 +1,6 @@
-"""The bodies of requests: small ones in memory, large ones on the disk, and only of whoever may send them.
+"""The bodies of requests: small ones in memory, large ones on the disk, and these only from clients that may send them.
 
-All of it runs in the one thread that speaks to visitors; another writes to the disk.
+All of this runs in the event loop's thread, which talks to all clients; other threads write to the disk.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from orchestrator.web.arrival_time import note_last_byte
 from orchestrator.web.asgi import Receive, Scope
 
 PIECE_BYTES = 1024 * 1024
-"""How much of a body is in memory while it goes to the disk."""
+"""How many bytes of a body are in memory while it is written to the disk."""
 READERS_A_PASS = 2
-"""How many bodies are read on in one pass of the event loop."""
+"""How many bodies are read in one pass of the event loop."""
 GRACE_SECONDS = 30.0
-"""How long whoever sends a body may keep us waiting for it at all."""
+"""How long the service waits for a body in total, before any bytes earn more time."""
 LEAST_BYTES_A_SECOND = 8 * 1024
-"""How much more of it earns another second."""
+"""How many received bytes add one second to that time."""
 MOST_ON_DISK = 40
-"""How many bodies may lie on the disk at once: twice as many as the most uploads that were measured together."""
+"""How many bodies may be on the disk at once: twice the largest number of parallel uploads that was measured."""
 MOST_OF_ONE_PERSON = 8
-"""How many of them may be of one person: a team has at most five uploads, and there are forms."""
+"""How many of them may come from one person: a team has at most five uploads, and there are forms."""
 
 
 class TooLargeError(Exception):
-    """More came than may."""
+    """A body has more bytes than it may have."""
 
 
 class TooSlowError(Exception):
-    """It comes too slowly."""
+    """A body comes too slowly."""
 
 
 class TooManyError(Exception):
-    """Too many bodies lie on the disk, or too many requests wait. `person` is who sends this one, if that is known."""
+    """Too many bodies are on the disk, or too many requests wait. `person` is the sender's id, "" if unknown."""
 
     def __init__(self, person: str = "") -> None:
         super().__init__()
@@ -48,10 +48,10 @@ class TooManyError(Exception):
 
 
 class Turns:
-    """Lets so many readers of bodies go on in each pass of the event loop, in the order in which they came.
+    """Lets `count` readers of bodies continue in each pass of the event loop, in the order in which they asked.
 
-    A reader that goes on has the loop read what its sender has sent meanwhile. Twenty fast senders at once would make
-    each pass long, and pages would wait for it. Nobody holds a turn: a slow sender keeps nobody waiting.
+    When a reader continues, the loop reads what its client has sent meanwhile. With twenty fast clients at once each
+    pass would take long, and pages would wait for it. A turn is not held, so a slow client delays no other.
     """
 
     def __init__(self, count: int) -> None:
@@ -68,23 +68,23 @@ class Turns:
 
     def _give(self) -> None:
         for turn in [self._waiting.popleft() for _ in range(min(self._count, len(self._waiting)))]:
-            if not turn.done():  # it is where whoever waited was cancelled
+            if not turn.done():  # a reader that was cancelled has cancelled its future
                 turn.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._give)
 
 
 class Spool:
-    """Which bodies lie on the disk, or are about to: a bounded number, and few of each person."""
+    """Counts the bodies that are on the disk or will be: a bounded number, and few from each person."""
 
     def __init__(self) -> None:
         self._of = Counter[str]()
         self.promised = 0
-        """How many bytes they may have together."""
+        """How many bytes all of them together may have."""
 
     @contextmanager
     def place(self, person: str, size: int) -> Iterator[None]:
-        """Keeps a place for a body while the block lasts. Raises TooManyError."""
+        """Counts a body of at most `size` bytes while the block lasts. Raises TooManyError if there are too many."""
         if self._of.total() >= MOST_ON_DISK or self._of[person] >= MOST_OF_ONE_PERSON:
             raise TooManyError(person)
         self._of[person] += 1
@@ -99,17 +99,17 @@ class Spool:
 
 
 class Body:
-    """The body of one request while it comes.
+    """The body of one request while it is being received.
 
     Args:
         scope: the request.
-        receive: gives its next part.
-        turns: whose turn it is to read on.
-        most: how many bytes it may have.
-        clock: tells seconds.
+        receive: returns the next message of the request.
+        turns: decides which reader continues next.
+        most: how many bytes the body may have.
+        clock: returns the time in seconds.
 
     Raises:
-        TooLargeError: it is said to have more.
+        TooLargeError: the request's Content-Length is more than `most`.
     """
 
     def __init__(
@@ -118,19 +118,19 @@ class Body:
         self._scope, self._receive, self._turns, self._clock = scope, receive, turns, clock
         self._most, self._received, self._waited = most, 0, 0.0
         self.told = _told_length(scope)
-        """How many bytes it is said to have, None where it comes in chunks and nothing is said."""
+        """The length that the request announces, in bytes; None if it comes in chunks and announces none."""
         if self.told is not None and self.told > most:
             raise TooLargeError
         self.more = True
-        """Whether more of it follows."""
+        """Whether more of the body follows."""
 
     async def read(self, size: int) -> bytearray:
-        """Returns the next part, which has this size or a little more where more follows.
+        """Returns the next part of the body, of `size` bytes or a little more; less only at the end.
 
         Raises:
-            TooLargeError: it has more bytes than it may have.
-            TooSlowError: it comes too slowly.
-            RequestAborted: whoever sends it is gone.
+            TooLargeError: the body has more bytes than it may have.
+            TooSlowError: the body comes too slowly.
+            RequestAborted: the client is gone.
         """
         held = bytearray()
         while self.more and len(held) < size:
@@ -150,8 +150,11 @@ class Body:
         return held
 
     async def to_disk(self, held: bytearray) -> IO[bytes]:
-        """Returns all of it as a file on the disk, which begins with what was read before. Raises like `read`."""
-        file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  who asked closes it
+        """Returns the whole body as a file on the disk, beginning with `held`, which was read before.
+
+        Raises the errors of `read`.
+        """
+        file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  the caller closes it
         try:
             await asyncio.to_thread(file.write, held)
             while self.more:
@@ -163,7 +166,7 @@ class Body:
         return file
 
     async def _in_time(self, receive: Receive) -> Any:
-        """Returns what comes next. Counted is the time of whoever sends, not that in which nothing is read."""
+        """Returns the next message. Counts only the time spent waiting for the client. Raises TooSlowError."""
         left = GRACE_SECONDS + self._received / LEAST_BYTES_A_SECOND - self._waited
         if left <= 0:
             raise TooSlowError
@@ -178,9 +181,9 @@ class Body:
 
 
 def _told_length(scope: Scope) -> int | None:
-    """Returns how long a body is said to be, 0 where there is none, None where it comes in chunks."""
+    """Returns the length of a body as its headers announce it: 0 if there is none, None if it comes in chunks."""
     headers = dict(scope["headers"])
-    if b"transfer-encoding" in headers:  # which counts where both are there
+    if b"transfer-encoding" in headers:  # which overrides Content-Length if both are present
         return None
     told = headers.get(b"content-length", b"")
     return int(told) if told.isdigit() else 0

@@ -1,7 +1,7 @@
 """Who may open which page: rights as data, checked in one place.
 
-Nothing is stored about rights but in the contest's ledger: teams and roles are folded from it for each request. Every
-URL in `urls.py` names its right; a test opens every URL as everybody and compares the answers with a table.
+Rights are stored only in the contest's ledger: teams and roles are folded from it for each request. Every URL in
+`urls.py` names its right; a test opens every URL as each kind of person and compares the answers with a table.
 """
 
 import functools
@@ -23,12 +23,12 @@ from orchestrator.web.models import Account
 
 
 class Right(StrEnum):
-    """Who a page is for."""
+    """What a person needs to open a page."""
 
     EVERYBODY = "everybody"
     SIGNED_IN = "signed in"
     TEAM = "member of the team"
-    """Of the team that the address names; to everybody else there is no such address."""
+    """Member of the team that the address names; everybody else gets 404."""
     ORGANIZER = "organizer"
     RATER = "rater"
     BOARD = "review board"
@@ -39,7 +39,7 @@ _ROLES = {Right.ORGANIZER: Role.ORGANIZER, Right.RATER: Role.RATER, Right.BOARD:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks, and what the contest's ledger says of them.
+    """The person who sends a request, with the teams and roles that the contest's ledger gives them.
 
     Attributes:
         account: None for a visitor who is not signed in.
@@ -53,7 +53,7 @@ class Actor:
 
     @property
     def person(self) -> str:
-        """The id in ledgers; empty for a visitor."""
+        """The person's id in ledgers; empty for a visitor who is not signed in."""
         return self.account.person if self.account else ""
 
     @property
@@ -69,53 +69,53 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request, as views get it: who asks what of which contest."""
+    """One request as views get it, with its contest and its actor."""
 
     request: HttpRequest
     site: ContestSite
     season: Season
     actor: Actor
     team: str = ""
-    """The team that the address names, where it names one."""
+    """The team that the address names; empty if it names none."""
     slugs: Mapping[str, str] = field(default_factory=dict)
-    """What stands for each team in addresses: computed once, for a page may have hundreds of links."""
+    """Each team's slug in addresses, computed once because a page may have hundreds of links."""
 
     def team_url(self, page: str, team: str = "", **more: object) -> str:
-        """Returns the address of a page of a team: of the one that this address names, unless another is named."""
+        """Returns the address of a page of a team; by default of the team that this address names."""
         return reverse(page, kwargs={"team": self.slugs[team or self.team], **more})
 
     @property
     def account(self) -> Account:
-        """The account of who is signed in. Only for pages that ask for that."""
+        """The account of the signed-in person. Raises PermissionDenied if nobody is signed in."""
         if self.actor.account is None:
             raise PermissionDenied
         return self.actor.account
 
 
 View = Callable[..., HttpResponseBase]
-"""Takes a `Visit` and what the address holds."""
+"""Takes a `Visit` and the parameters of the address."""
 
 
 def actor_of(request: HttpRequest, season: Season) -> Actor:
-    """Returns who asks."""
+    """Returns the actor of a request."""
     user = request.user
     return actor_of_account(user, season) if isinstance(user, Account) else Actor()
 
 
 def actor_of_account(account: Account, season: Season) -> Actor:
-    """Returns somebody with an account, and what the contest's ledger says of them."""
+    """Returns the actor with an account, with the teams and roles that the season gives them."""
     teams = tuple(name for name, people in season.teams.items() if any(p.id == account.person for p in people))
     roles = frozenset(role for role, people in season.roles.items() if account.person in people)
     return Actor(account, teams, roles)
 
 
 def team_slugs(season: Season) -> dict[str, str]:
-    """Returns what stands for each team in addresses. It stays so, since names are taken in the ledger's order."""
+    """Returns each team's slug in addresses. A slug never changes, because slugs are made in the ledger's order."""
     return file_names.unique_file_names(season.teams, "team")
 
 
 def may(actor: Actor, right: Right, team: str = "") -> bool:
-    """Returns whether somebody has a right; `team` is the one that the address names."""
+    """Returns whether an actor has a right; `team` is the team that the address names."""
     match right:
         case Right.EVERYBODY:
             return True
@@ -128,25 +128,23 @@ def may(actor: Actor, right: Right, team: str = "") -> bool:
 
 
 def visit_of(request: HttpRequest, right: Right, slug: str | None) -> Visit | HttpResponseBase:
-    """Returns the visit of somebody who has a right, and for a visitor without an account the way to sign in.
-
-    A page of a team that is not one's own is not there; a page of a role that one does not have is refused.
+    """Returns the visit of a person who has a right, or a redirect to the sign-in page if nobody is signed in.
 
     Args:
         request: the request.
-        right: what its address asks for.
-        slug: what the address has for a team, None where it names none.
+        right: the right that its address needs.
+        slug: the team's slug in the address, None if it has none.
 
     Raises:
-        Http404: there is no such team, or it is another one's.
-        PermissionDenied: it is for another role.
+        Http404: there is no such team, or the person is not a member of it.
+        PermissionDenied: the person does not have the role that the page needs.
     """
     site = current_site()
     season = site.season()
     actor, slugs = actor_of(request, season), team_slugs(season)
     team = next((name for name, own in slugs.items() if own == slug), "")
     if not may(actor, right, team):
-        if actor.account is None:  # before anything is said of the team: nobody learns here which there are
+        if actor.account is None:  # whether or not the team exists, so that the answer does not reveal which do
             return redirect_to_login(request.get_full_path())
         raise Http404 if right is Right.TEAM else PermissionDenied
     if slug is not None and not team:
@@ -155,7 +153,7 @@ def visit_of(request: HttpRequest, right: Right, slug: str | None) -> Visit | Ht
 
 
 def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
-    """Returns a view of Django's that opens `view` to those who have a right, and answers others as `visit_of` says."""
+    """Returns a Django view that calls `view` if the person has a right, and otherwise answers as `visit_of` says."""
 
     @functools.wraps(view)
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
@@ -165,5 +163,5 @@ def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
         request.visit = visit  # type: ignore[attr-defined]  # for templates
         return view(visit, **kwargs)
 
-    guarded.right = right  # type: ignore[attr-defined]  # what early answers and the table of rights in the tests read
+    guarded.right = right  # type: ignore[attr-defined]  # for `early_answers`, and for the tests of the table of rights
     return guarded

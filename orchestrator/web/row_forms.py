@@ -1,4 +1,4 @@
-"""Forms of which a page has one for each row of a list, such as one for each team that waits."""
+"""Forms of which a page has one for each row of a list, such as each waiting team."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -7,14 +7,14 @@ from django import forms
 from django.utils.html import format_html
 
 Row = tuple[Mapping[str, str], str]
-"""What the hidden fields of a row's form hold, and what its labels call the row."""
+"""The values of the hidden fields of a row's form, and the row's name in its labels."""
 
 
 class RowForm(forms.Form):
     """The form of one row. Labels with `{}` name the row."""
 
     row_fields: ClassVar[tuple[str, ...]]
-    """The hidden fields that say which row it is."""
+    """The names of the hidden fields that identify the row."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, about: str = "", **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
@@ -25,7 +25,7 @@ class RowForm(forms.Form):
 
 
 def row_forms(kind: type[RowForm], rows: Iterable[Row], sent: forms.BaseForm | None = None) -> list[RowForm]:
-    """Returns a form for each row: the one that was sent as it was typed, the others empty."""
+    """Returns a form for each row: the sent one with what was typed, the others empty."""
     data = sent.data if isinstance(sent, kind) else {}
     return [
         kind(
@@ -39,5 +39,5 @@ def row_forms(kind: type[RowForm], rows: Iterable[Row], sent: forms.BaseForm | N
 
 
 def lost_form(sent: forms.BaseForm | None, *shown: Iterable[forms.BaseForm]) -> forms.BaseForm | None:
-    """Returns the form that was sent where its row is gone, so that the page can still show what was typed."""
+    """Returns the sent form if its row no longer exists, so that the page can still show what was typed; else None."""
     return sent if sent is not None and not any(form.is_bound for several in shown for form in several) else None

@@ -1,6 +1,6 @@
-"""The log of what matters for security: who signed in and out, which codes were wrong, and what was refused.
+"""The security log: who signed in and out, wrong codes, and refused requests.
 
-Lines name people by their id in ledgers and pages by their pattern: an address may hold an invitation's secret.
+A line names a person by the id in ledgers and a page by its URL pattern, because an address may hold a secret.
 """
 
 import logging
@@ -15,12 +15,12 @@ from django.http import HttpRequest
 
 _log = structlog.get_logger()
 _DOUBLED = ("django.request", "django.security.csrf")
-"""What Django says of refused requests, with their whole address. Its errors stay."""
+"""The loggers with which Django logs refused requests, with their whole address. Only their errors are kept."""
 _ENDED = "sparring_session_ended"
 
 
 def connect() -> None:
-    """Lets Django and allauth tell what happens. Once a process."""
+    """Connects the signals of Django and allauth to this log. Call it once in a process."""
     for name in _DOUBLED:
         logging.getLogger(name).setLevel(logging.ERROR)
     signals.user_logged_in.connect(_signed_in, dispatch_uid="sparring")
@@ -31,12 +31,12 @@ def connect() -> None:
 
 
 def page_of(request: HttpRequest) -> str:
-    """Returns the pattern of the address that was asked for; empty where the request got to no page."""
+    """Returns the URL pattern of a request; empty if its address matches none."""
     return request.resolver_match.route if request.resolver_match else ""
 
 
 def refused(request: HttpRequest, status: int, person: str = "") -> None:
-    """Logs a request that was refused; `person` is who sent it where the request has no user."""
+    """Logs a refused request; `person` is the sender's id if the request object has no user."""
     user: Any = getattr(request, "user", None)
     _log.warning(
         "request_refused",
@@ -49,12 +49,12 @@ def refused(request: HttpRequest, status: int, person: str = "") -> None:
 
 
 def ended_session(request: HttpRequest) -> bool:
-    """Returns whether this request signed somebody out."""
+    """Returns whether this request signed its user out."""
     return hasattr(request, _ENDED)
 
 
 def _client_of(request: HttpRequest) -> str:
-    """Returns the address that a request comes from, as trusted proxies say; empty where they say none."""
+    """Returns the address that a request comes from, as trusted proxies say; empty if it is unknown."""
     try:
         return str(get_adapter().get_client_ip(request))
     except (ImproperlyConfigured, PermissionDenied):

@@ -1,6 +1,6 @@
-"""Serves a contest: the web process, and beside it the worker that admits and plays, in a process of its own.
+"""Serves a contest: runs the web server in this process, and the worker that admits and plays in another.
 
-Only for a process that `setup.configure` made one of the service.
+Only for a process that called `setup.configure`.
 """
 
 import socket
@@ -23,18 +23,18 @@ from orchestrator.web.page_cache import PageCache
 
 FIRST_LINK_LIFETIME = timedelta(hours=24)
 GRACE_SECONDS = 20
-"""How long requests in hand may take once the service is to end."""
+"""How long requests that are being answered may still take once the service is told to end."""
 KEEP_ALIVE_SECONDS = 30
-"""How long a connection may be idle: longer than the five seconds between two requests of pages that show progress."""
+"""How long a connection may be idle: longer than the five seconds between two requests of a progress page."""
 _RESTART_SECONDS = (1.0, 60.0)
-"""How long a worker that ended by itself is left alone: at first, and at most."""
+"""How long to wait before a worker that ended by itself is started again: the first time, and at most."""
 _log = structlog.get_logger()
 
 
 def first_link() -> str | None:
-    """Returns the address that makes whoever opens it the first organizer; None where there is an organizer.
+    """Returns the link that makes the person who opens it the first organizer; None if there is an organizer.
 
-    Raises StoreFault where the ledger cannot be read.
+    Raises StoreFault if the ledger cannot be read.
     """
     site = current_site()
     if site.season().roles.get(Role.ORGANIZER):
@@ -45,7 +45,7 @@ def first_link() -> str | None:
 
 
 def serve(host: str, port: int) -> None:
-    """Answers requests until the process is told to end. Raises UsageError where the port is taken."""
+    """Answers requests until the process is told to end. Raises UsageError if nothing can listen at host and port."""
     config = uvicorn.Config(
         PageCache(Application()),
         host=host,
@@ -59,7 +59,7 @@ def serve(host: str, port: int) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     listening = _bound_socket(config)
-    with closing(listening), suppress(KeyboardInterrupt):  # which is how it is told to end
+    with closing(listening), suppress(KeyboardInterrupt):  # uvicorn raises it again after Ctrl-C ended the server
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -68,15 +68,15 @@ def _bound_socket(config: uvicorn.Config) -> socket.socket:
         bound = config.bind_socket()
     except SystemExit:
         raise UsageError(f"nothing can listen at {config.host}:{config.port}; give another --port") from None
-    # asyncio does so for sockets that name their protocol, which uvicorn's do not. Without it the end of an answer
-    # waits for the acknowledgement of its beginning, which the other side holds back for 40 ms.
+    # asyncio sets this option for sockets that name their protocol; uvicorn's do not. Without it the end of an answer
+    # waits for the acknowledgement of its beginning, which the client delays by 40 ms.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
 @contextmanager
 def running_worker(options: Sequence[str]) -> Iterator[None]:
-    """Keeps a worker beside the service: `sparring work` with these options. One that ends is started again."""
+    """Runs a worker, `sparring work` with these options, while the block lasts. Starts it again if it ends."""
     ended = threading.Event()
     current: list[subprocess.Popen[bytes]] = []
 
@@ -87,7 +87,7 @@ def running_worker(options: Sequence[str]) -> Iterator[None]:
                 current[:] = [worker]
                 status = worker.wait()
             if not ended.is_set():
-                # Ctrl-C and a service manager tell both processes to end, in whatever order.
+                # Ctrl-C and service managers signal both processes, in either order.
                 tell = _log.error if status else _log.info
                 tell("worker_ended", status=status, restart_seconds=wait)
                 ended.wait(wait)

@@ -1,4 +1,4 @@
-"""What the service is told: options of `sparring serve`, `web.yaml` in the contest's folder, and Django's settings."""
+"""The service's settings: options of `sparring serve`, `web.yaml` in the contest's folder, and Django's settings."""
 
 import secrets
 from datetime import timedelta
@@ -12,24 +12,24 @@ from orchestrator.errors import UsageError
 from orchestrator.files import write_once
 
 FILE_NAME = "web.yaml"
-"""What organizers may say of the service, beside contest.yaml."""
+"""The file in which organizers configure the service, beside contest.yaml."""
 FOLDER = "web"
-"""Where a contest's folder keeps what belongs to the service alone; all of it may be deleted."""
+"""The subfolder of a contest's folder for the service's own files; all of them may be deleted."""
 FORM_BYTES = 64 * 1024 * 1024
-"""The largest file that is handed in through a form; larger ones are uploaded in parts."""
+"""The largest file that a form takes; larger ones are uploaded in parts."""
 CODE_TRIES = "try_code"
-"""What allauth counts the codes as that somebody types."""
+"""The name of the action under which allauth counts the codes that a client tries."""
 SESSION_AGE = timedelta(days=14)
 DATABASE_SCHEMA = "sparring_web"
-"""The schema of the service's own tables where they are in PostgreSQL."""
+"""The PostgreSQL schema of the service's own tables."""
 DATABASE_SECONDS = 5
-"""How long a connection to PostgreSQL may take to be made."""
+"""How long connecting to PostgreSQL may take."""
 CONNECTION_SECONDS = 60
 """How long a thread keeps its connection to a database."""
 _SECRET_BYTES = 48
 _CACHE_ENTRIES = 100_000
-"""How many counts of tries are kept. Beyond it Django drops some: with its own 300, whoever asks for 300 codes would
-make the service forget how often somebody guessed."""
+"""How many entries the cache may have, which counts tries. Beyond it Django drops some: with its default of 300, a
+client that requests 300 codes would make the service forget how often a code was guessed."""
 
 
 class _Part(BaseModel):
@@ -97,7 +97,7 @@ class WebFile(_Part):
 
 
 class WebSettings(_Part):
-    """Everything that a process of the service has to know.
+    """The settings of a process of the service.
 
     Attributes:
         contest: the contest's folder.
@@ -113,31 +113,34 @@ class WebSettings(_Part):
 
     @property
     def folder(self) -> Path:
-        """What belongs to the service alone."""
+        """The folder of the service's own files."""
         return self.contest / FOLDER
 
     @property
     def is_secure(self) -> bool:
-        """Whether people reach it through TLS."""
+        """Whether people reach the service through TLS."""
         return self.address.startswith("https://")
 
     @property
     def trusted_proxies(self) -> int:
-        """How many proxies in front of it are believed."""
+        """How many proxies in front of the service are trusted."""
         said = self.file.trusted_proxies
         return int(self.is_secure) if said is None else said
 
 
 def read_secret_key(folder: Path) -> str:
-    """Returns what signs sessions and tokens of forms: drawn at the first start, kept in a file for the owner alone."""
+    """Returns the key that signs sessions and the tokens of forms.
+
+    The first start draws it and keeps it in a file that only its owner can read.
+    """
     path = folder / "secret_key"
-    if not path.exists():  # of processes that start at once, all take the key of one
+    if not path.exists():  # `write_once` makes processes that start at once all use the key of one of them
         write_once(path, secrets.token_urlsafe(_SECRET_BYTES).encode(), 0o600)
     return path.read_text("ascii")
 
 
 def django_settings(settings: WebSettings) -> dict[str, Any]:
-    """Returns what Django is configured with. Raises UsageError where a file with a secret cannot be read."""
+    """Returns Django's settings. Raises UsageError if a file with a secret cannot be read."""
     host = urlsplit(settings.address).hostname or ""
     prefix = "__Host-" if settings.is_secure else ""
     return {
@@ -218,7 +221,7 @@ _TEMPLATES = [
             "context_processors": ["orchestrator.web.templating.page_context"],
         },
     },
-    {  # mails of allauth, whose few pages of its own are not served
+    {  # for allauth's mails; the few pages that allauth renders with it are not served
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "APP_DIRS": True,
         "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
@@ -227,9 +230,9 @@ _TEMPLATES = [
 
 
 def _content_security_policy(file: WebFile) -> dict[str, list[str]]:
-    """Returns what pages may load: our own files, and nothing that is written into a page.
+    """Returns the content security policy: pages may load the service's own files, and no inline code or style.
 
-    Signing in through a provider is a form of ours that leads there, which browsers count as the form's target.
+    Signing in through a provider begins with a form that redirects there, and browsers apply `form-action` to that.
     """
     providers = {_origin(each.authorize_origin or each.server) for each in file.openid}
     if file.github:
@@ -272,7 +275,7 @@ def _installed_apps(file: WebFile) -> list[str]:
 
 
 def _account_settings(settings: WebSettings) -> dict[str, Any]:
-    """Returns how people sign in: with a code that comes by mail, or through a provider. There are no passwords."""
+    """Returns allauth's settings: people sign in with a code sent by mail, or through a provider; without passwords."""
     providers: dict[str, Any] = {}
     if settings.file.openid:
         providers["openid_connect"] = {
@@ -359,7 +362,7 @@ def _database(settings: WebSettings) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
-        # What stands after `?`, such as sslmode or the folder of a socket, is for the driver.
+        # The URL's parameters, such as sslmode or the folder of a socket, are passed to the driver.
         "OPTIONS": {
             "connect_timeout": DATABASE_SECONDS,
             **dict(parse_qsl(parts.query)),

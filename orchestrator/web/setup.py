@@ -1,4 +1,4 @@
-"""Makes this process a process of the service: Django is configured once, its tables are there."""
+"""Prepares a process of the service: configures Django once, and creates the service's tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +18,11 @@ from orchestrator.web.settings import DATABASE_SCHEMA, FILE_NAME, WebFile, WebSe
 
 _log = structlog.get_logger()
 SET_UP_LOCK = 0x5350_4157
-"""The advisory lock of PostgreSQL's under which the service's tables are made."""
+"""The PostgreSQL advisory lock under which the service's tables are created."""
 
 
 def read_web_file(contest: Path) -> WebFile:
-    """Returns what `web.yaml` in a contest's folder says; defaults where there is none. Raises Rejected."""
+    """Returns the settings in `web.yaml` of a contest's folder, defaults if there is none. Raises Rejected."""
     path = contest / FILE_NAME
     return YamlFile(path).parse_model(WebFile) if path.exists() else WebFile()
 
@@ -31,7 +31,7 @@ def configure(settings: WebSettings) -> None:
     """Configures Django for a contest. A process serves one contest, and cannot be configured for another.
 
     Raises:
-        UsageError: it was configured for another contest, or a file with a secret cannot be read.
+        UsageError: the process was configured for another contest, or a file with a secret cannot be read.
     """
     if django_conf.configured:
         if settings != web_settings():
@@ -43,11 +43,11 @@ def configure(settings: WebSettings) -> None:
 
 
 def make_tables() -> None:
-    """Makes the service's own tables, or brings them up to date: one process after the other where several start.
+    """Creates or migrates the service's own tables. Processes that start at once do it one after the other.
 
     Raises:
-        StoreFault: the database does not do it.
-        Busy: another process has been at it for minutes.
+        StoreFault: the database refuses it or cannot be reached.
+        Busy: another process has been creating the tables for minutes.
     """
     from django.db import Error  # noqa: PLC0415  # not before Django is configured
 
@@ -64,7 +64,7 @@ def make_tables() -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keeps other processes of the service from making tables meanwhile: Django's `migrate` itself does not."""
+    """Holds the lock for creating tables, because Django's `migrate` takes none."""
     if connection.vendor != "postgresql":
         busy = "another process has been making the service's tables for minutes; wait for it or end it"
         with lock_folder(web_settings().folder, busy, patience=LOCK_WAIT_SECONDS):

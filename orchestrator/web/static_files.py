@@ -1,4 +1,4 @@
-"""The service's own style, script and icon: a handful of files, whose addresses hold the digest of what they are."""
+"""The service's own style sheet, scripts and icon. The address of each holds the digest of its content."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -34,12 +34,12 @@ def _files() -> dict[str, _File]:
 
 
 def address(name: str) -> str:
-    """Returns where a file is; another one after it changed, so that browsers may keep it."""
+    """Returns the address of a file. It changes when the file changes, so browsers may keep the file."""
     return reverse("static", kwargs={"digest": _files()[name].digest, "name": name})
 
 
 def serve(request: HttpRequest, digest: str, name: str) -> HttpResponse:
-    """Returns a file. It sets no cookie, whoever asks: caches in between may keep it for everybody."""
+    """Returns a file. The answer never sets a cookie, so shared caches may keep it for everybody."""
     del request
     file = _files().get(name)
     if file is None or file.digest != digest:

@@ -1,4 +1,4 @@
-"""The forms of teams: what people type and choose, before any rule of the contest is asked."""
+"""The forms of teams. They check what is typed; the contest's rules are checked later."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from orchestrator.web.account_forms import NAME_LIMIT, clean_name
 from orchestrator.web.settings import FORM_BYTES
 
 REASON_LIMIT, TEXT_LIMIT = 2000, 10_000
-"""What the ledger takes of a reason, and of an appeal's text, in characters."""
+"""The longest reason and the longest text of an appeal that the ledger takes, in characters."""
 _WORD_LIMIT = 500
 _ARCHIVE_TYPES = ".zip,.tar,.gz,.tgz"
 _TOO_LARGE = f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. This page has the command for larger ones."
 
 
 def problem_text(error: SparringError) -> str:
-    """Returns what a use case has against something, a problem a line."""
+    """Returns the problems of an error, one a line."""
     return "\n".join(map(str, error.problems)) if isinstance(error, Rejected) else str(error)
 
 
@@ -38,7 +38,7 @@ class TeamForm(forms.Form):
 
 
 class _HandInForm(forms.Form):
-    """The task, which is chosen only where there are several."""
+    """A form with the task, which is shown as a choice only if there are several."""
 
     def __init__(self, tasks: Sequence[str], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,7 +49,7 @@ class _HandInForm(forms.Form):
 
 
 class FileForm(_HandInForm):
-    """Hands in a file: a submission, whose manifest says its name and side, or pictures."""
+    """Submits a file: a submission, whose manifest gives its name and side, or pictures."""
 
     name = forms.CharField(
         max_length=64,
@@ -73,7 +73,7 @@ class FileForm(_HandInForm):
 
 
 class ImageForm(_HandInForm):
-    """Hands in an image that lies in a registry."""
+    """Submits an image that is in a registry."""
 
     side = forms.ChoiceField(label="Side")
     name = forms.CharField(max_length=64, label="Name", help_text="1 to 64 of a-z, 0-9, _ and -, no _ or - first.")
@@ -89,7 +89,7 @@ class ImageForm(_HandInForm):
 
 
 class WithdrawForm(forms.Form):
-    """Takes a submission back."""
+    """Withdraws a submission."""
 
     reason = forms.CharField(
         max_length=REASON_LIMIT, label="Why", widget=forms.Textarea(attrs={"rows": 3}), help_text="It is published."
@@ -107,17 +107,17 @@ class CorrectionForm(forms.Form):
 
     @classmethod
     def of_entry(cls, entry: Entry, data: Any = None) -> "CorrectionForm":
-        """Returns the form with what the record says now."""
+        """Returns the form with the licence and source that the ledger has now."""
         return cls(data, initial={"licence": entry.licence, "source": entry.source}, auto_id="correct-%s")
 
     def clean(self) -> dict[str, Any]:
-        """Refuses a correction that corrects nothing."""
+        """Refuses a correction that changes nothing."""
         if not {"licence", "source"} & set(self.changed_data):
             raise forms.ValidationError("The record already says this: change the licence, the source, or both.")
         return self.cleaned_data
 
     def changed_words(self) -> dict[str, str | None]:
-        """Returns what is new, None for what stays."""
+        """Returns the new licence and source, None for one that stays."""
         return {name: self.cleaned_data[name] if name in self.changed_data else None for name in ("licence", "source")}
 
 

@@ -1,4 +1,4 @@
-"""What teams see of rounds: made once for each state of the contest, since it reads every round."""
+"""The teams' results of rounds, computed once for each state of the contest because that reads every round."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ _known: dict[str, tuple[object, TeamReports]] = {}
 
 
 def reports_of(site: ContestSite) -> TeamReports:
-    """Returns the pages of all teams and the findings. Raises StoreFault where a record is damaged."""
+    """Returns the reports of all teams and the findings. Raises StoreFault if a ledger is damaged."""
     season = site.season()
     rounds = report_writer.rounds_with_results(site.folder, site.contest(), season)
     state = (site.head, tuple((each.path, _written(each.results_path)) for each in rounds))
@@ -25,12 +25,12 @@ def reports_of(site: ContestSite) -> TeamReports:
 
 
 def finding_labels(site: ContestSite) -> dict[str, str]:
-    """Returns what findings are called by those who must not see their ids in the ledger, by these ids."""
+    """Returns the label of each finding by its id in the ledger, for readers who must not see that id."""
     return {found.id: found.label for several in reports_of(site).findings.values() for found in several}
 
 
 def _written(path: Path) -> int:
-    """Returns when a file was written; 0 while there is none, as after an act that changes it."""
+    """Returns when a file was written, in nanoseconds; 0 if there is none, as after an act that removes it."""
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:

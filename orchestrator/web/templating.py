@@ -1,4 +1,4 @@
-"""Pages: the reports' environment with the service's own templates in front of it."""
+"""Renders pages with the reports' Jinja environment, extended with the service's own templates."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from orchestrator.web.typed_text import typed_words
 
 
 def environment(**_options: Any) -> Environment:
-    """Returns what Django renders pages with: the reports' filters, escaping and blocks."""
+    """Returns the Jinja environment of pages, with the reports' filters, escaping and blocks."""
     made = reports.environment(PackageLoader("orchestrator.web"))
     made.globals.update(
         url=_url, static=static_files.address, sign_in_providers=_sign_in_providers, typed_words=typed_words
@@ -32,13 +32,13 @@ def _url(name: str, /, **kwargs: object) -> str:
 
 
 def _sign_in_providers(request: HttpRequest) -> list[tuple[str, str]]:
-    """Returns the providers through which people can sign in: each one's name, and where its form goes."""
+    """Returns the providers through which people can sign in: each one's name and the address of its form."""
     providers = get_adapter().list_providers(request)
     return [(provider.name, provider.get_login_url(request)) for provider in providers]
 
 
 def page_context(request: HttpRequest) -> dict[str, object]:
-    """Returns what every page has: the contest and who is looking."""
+    """Returns the variables that every page's template has: the contest and the visit among them."""
     site = current_site()
     visit = getattr(request, "visit", None)
     if visit is None:  # a view of allauth's, or an error before any view

@@ -1,4 +1,4 @@
-"""What programs sign in with: tokens, and the login of a program by a person who approves it in the browser."""
+"""Tokens with which programs sign in, and device logins, in which a person approves a program in the browser."""
 
 import secrets
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ POLL_INTERVAL = timedelta(seconds=5)
 TOKENS_PER_ACCOUNT = 50
 _SECRET_BYTES, _ID_BYTES = 32, 6
 _USE_NOTED = timedelta(minutes=1)
-"""How exact the time of the last use is: a write for each request would be dear."""
+"""How often the time of the last use is written at most: a write for each request would be expensive."""
 _ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
-"""Of user codes: no vowels, so that they are no words, and no digits, so that nothing looks like a letter."""
+"""The letters of user codes: no vowels, so that no code is a word, and no digits, which can look like letters."""
 _HALF = 4
 
 
 class Scope(StrEnum):
-    """What a token may do. `submit` may all that `read` may."""
+    """What a token allows. `submit` includes `read`."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -36,14 +36,14 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewDeviceLogin:
-    """What a program is told that wants to be let in."""
+    """The two codes that a program gets when it begins a device login."""
 
     device_code: str
     user_code: str
 
 
 class PollState(StrEnum):
-    """Why a program that polls has no token, in the words of RFC 8628."""
+    """Why a polling program gets no token, in the words of RFC 8628."""
 
     PENDING = "authorization_pending"
     SLOW_DOWN = "slow_down"
@@ -52,10 +52,10 @@ class PollState(StrEnum):
 
 
 def issue(account: Account, name: str, scope: Scope, *, now: datetime, lifetime: timedelta) -> str:
-    """Makes a token and returns it, which nothing here can tell again.
+    """Makes a token and returns it. It cannot be shown again, because only its digest is kept.
 
     Raises:
-        UsageError: it would hold for more than 180 days, or the account has too many.
+        UsageError: `lifetime` is more than 180 days, or the account has too many tokens.
     """
     if not timedelta(0) < lifetime <= LONGEST_LIFETIME:
         raise UsageError(f"a token holds for at most {LONGEST_LIFETIME.days} days; take fewer")
@@ -74,7 +74,7 @@ def issue(account: Account, name: str, scope: Scope, *, now: datetime, lifetime:
 
 
 def find(token: str, now: datetime) -> ApiToken | None:
-    """Returns a token, also one that has expired, and notes that it was used; None where there is none such."""
+    """Returns the row of a token, even an expired one, None if there is none. Updates the last use of a valid token."""
     prefix, _, rest = token.partition("_")
     public_id, _, secret = rest.partition("_")
     if prefix != PREFIX or not secret:
@@ -88,7 +88,7 @@ def find(token: str, now: datetime) -> ApiToken | None:
 
 
 def begin_device_login(name: str, scope: Scope, now: datetime) -> NewDeviceLogin:
-    """Lets a program wait for somebody to approve it, and returns its codes."""
+    """Begins a device login, which waits for a person's approval, and returns its codes."""
     DeviceLogin.objects.filter(expires__lt=now - DEVICE_LIFETIME).delete()
     while True:
         letters = "".join(secrets.choice(_ALPHABET) for _ in range(2 * _HALF))
@@ -102,13 +102,13 @@ def begin_device_login(name: str, scope: Scope, now: datetime) -> NewDeviceLogin
                     scope=scope.value,
                     expires=now + DEVICE_LIFETIME,
                 )
-        except IntegrityError:  # somebody has this code at the moment
+        except IntegrityError:  # another login has this user code at the moment
             continue
         return begun
 
 
 def find_waiting(typed: str, now: datetime) -> DeviceLogin | None:
-    """Returns the program that waits with a code, however the code was typed; None where none waits."""
+    """Returns the waiting device login with a user code, None if there is none. Ignores case and punctuation."""
     letters = "".join(character for character in typed.upper() if character.isalpha())
     code = f"{letters[:_HALF]}-{letters[_HALF:]}"
     waiting = Q(approved_by=None, denied=False, expires__gt=now)
@@ -116,14 +116,14 @@ def find_waiting(typed: str, now: datetime) -> DeviceLogin | None:
 
 
 def answer(waiting: DeviceLogin, account: Account, now: datetime, *, approved: bool) -> bool:
-    """Approves or denies a program; returns False where it waits no more."""
+    """Approves or denies a device login; returns False if it no longer waits."""
     still = DeviceLogin.objects.filter(pk=waiting.pk, approved_by=None, denied=False, expires__gt=now)
     changed = still.update(approved_by=account) if approved else still.update(denied=True)
     return changed == 1
 
 
 def poll(device_code: str, now: datetime) -> str | PollState:
-    """Returns the token of a program that was approved, once, or why it has none. Raises UsageError like `issue`."""
+    """Returns the token of an approved program, once only, or why it gets none. Raises UsageError like `issue`."""
     with transaction.atomic():
         row = DeviceLogin.objects.select_for_update().filter(device_digest=_digest(device_code)).first()
         if row is None or now >= row.expires:

@@ -1,4 +1,4 @@
-"""Where the service keeps files that are not whole yet. It needs no Django, so that a command can look there, too."""
+"""Where the service keeps unfinished uploads. This module needs no Django, so that commands can use it, too."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,19 +7,19 @@ from orchestrator.application.contests.closing_preview import UploadUnderWay
 from orchestrator.web.settings import FOLDER
 
 CREATING = ".creating"
-"""The file that whoever begins an upload holds."""
+"""The name of the lock file that a process holds while it begins an upload."""
 
 
 def uploads_folder(contest: Path) -> Path:
-    """Returns the folder of files that are not whole yet, in a contest's folder."""
+    """Returns the folder of unfinished uploads in a contest's folder."""
     return contest / FOLDER / "uploads"
 
 
 def unfinished_files(contest: Path) -> list[UploadUnderWay]:
-    """Returns what is here of each file that is being uploaded. Whose it is knows the service's database alone."""
+    """Returns how many bytes of each unfinished upload have come. Only the service's database knows the teams."""
     found = []
     for path in uploads_folder(contest).glob("*"):
-        with suppress(FileNotFoundError):  # it is whole by now, or given up
+        with suppress(FileNotFoundError):  # the upload was completed or removed meanwhile
             if path.name != CREATING:
                 found.append(UploadUnderWay(received=path.stat().st_size))
     return found

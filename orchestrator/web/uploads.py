@@ -1,9 +1,9 @@
-"""Files that come in parts, so that a broken line costs one part: what the protocol tus calls an upload.
+"""Uploads of files in parts, as in the protocol tus, so that a broken connection costs one part.
 
-The bytes lie in a file; how many of them are there for certain says the row in the database, which is written after the
-file was. One process at a time writes to an upload: it holds a lock on the file itself, which the kernel takes back
-from a killed process. When the last byte is in and the digest is the promised one, the file becomes an arrival, whose
-time counts. Nothing is charged before.
+The bytes are in a file. The upload's row in the database says how many of them are certainly on disk; it is written
+after the file. One process at a time writes to an upload: it holds a lock on the file, which the kernel releases if the
+process is killed. When the last byte has come and the digest is the announced one, the file becomes an arrival, and the
+time of that last byte counts. Nothing is charged before.
 """
 
 import fcntl
@@ -35,21 +35,21 @@ from orchestrator.web.models import Account, Upload
 from orchestrator.web.upload_files import CREATING, uploads_folder
 
 PART_BYTES = 16 * 1024 * 1024
-"""The most that one request may bring."""
+"""The most bytes that one request may send."""
 LIFETIME = timedelta(hours=24)
-"""After its last part."""
+"""How long an upload is kept after its last part."""
 OPEN_UPLOADS = 5
-"""Of a team, at once."""
+"""How many uploads a team may have open at once."""
 QUOTA_FACTOR = 2
-"""What the open uploads of a team may take together, in largest uploads."""
+"""How large all open uploads of a team may be together, as a multiple of the largest allowed upload."""
 RESERVED_BYTES = 2 * 1024**3
-"""What has to stay free on the disk, for the ledger and for rounds."""
+"""How many bytes have to stay free on the disk, for the ledger and for rounds."""
 _PIECE_BYTES = 1024 * 1024
 _KNOWN_DIGESTS = 1000
 
 
 class Refusal(StrEnum):
-    """Why something about an upload is refused."""
+    """Why an upload or a part of it is refused."""
 
     OFFSET = "offset-mismatch"
     BUSY = "upload-busy"
@@ -61,7 +61,7 @@ class Refusal(StrEnum):
 
 
 class UploadRefused(Exception):
-    """An upload is refused for this reason, and for nothing that the contest's rules say."""
+    """An upload or a part of it is refused, for a reason other than the contest's rules."""
 
     def __init__(self, reason: Refusal, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -69,18 +69,18 @@ class UploadRefused(Exception):
 
 
 class Readable(Protocol):
-    """Where bytes come from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Returns at most this many bytes, none at the end."""
+        """Returns at most `size` bytes, none at the end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an upload: where it begins, which has to be where the upload is; its bytes, and how many they are.
+    """A part of an upload: its offset, which has to be the upload's, its size in bytes, and its content.
 
-    `time` is when the last of them was here: what counts for the close where the file is whole then.
+    `time` is when its last byte came. If the part completes the file, that time decides whether the contest is closed.
     """
 
     offset: int
@@ -90,20 +90,20 @@ class Part:
 
 
 class _RunningDigests:
-    """The digests of uploads so far, so that none is read again at its end; what is lost is computed from the file."""
+    """The running digests of uploads, so that no file is read again at its end. A lost one is computed again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[int, hashlib._Hash]] = OrderedDict()
 
     def get(self, upload: str, offset: int) -> "hashlib._Hash | None":
-        """Returns the digest of the first bytes of an upload, to go on with; None where it is not known."""
+        """Returns a copy of the digest of an upload's first `offset` bytes, to be updated; None if it is not known."""
         with self._lock:
             known = self._known.get(upload)
             return known[1].copy() if known is not None and known[0] == offset else None
 
     def put(self, upload: str, offset: int, digest: "hashlib._Hash") -> None:
-        """Keeps a digest; that of the upload that was written to longest ago goes where there are too many."""
+        """Keeps a digest. If there are too many, drops that of the upload which was written to longest ago."""
         with self._lock:
             self._known[upload] = (offset, digest)
             self._known.move_to_end(upload)
@@ -115,16 +115,16 @@ _digests = _RunningDigests()
 
 
 def hand_in_of(upload: Upload) -> HandIn:
-    """Returns what was said of a file when its upload began."""
+    """Returns what the client said of a file when its upload began."""
     side = Side(upload.side) if upload.side else None
     return HandIn(upload.team, upload.task, side, upload.name, upload.file_name)
 
 
 def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, digest: str) -> Upload | Arrival:
-    """Returns a new upload, the same one where it is open already, or the arrival that the same file became.
+    """Returns a new upload, the open upload of the same file, or the arrival that the same file became.
 
     Raises:
-        Rejected: the contest's rules are against it: it is closed, say. Nothing is kept.
+        Rejected: the contest's rules do not allow it, for example because the contest is closed. Nothing is kept.
         UploadRefused: it is too large, the team has too many uploads, or the disk is too full.
     """
     largest, now = web_settings().file.largest_upload, site.clock()
@@ -166,12 +166,12 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
 
 
 def find(public_id: str, now: datetime) -> Upload | None:
-    """Returns an upload that has not expired."""
+    """Returns the upload with an id, None if there is none or it has expired."""
     return Upload.objects.filter(public_id=public_id, expires__gt=now).first()
 
 
 def uploads_under_way(now: datetime) -> list[UploadUnderWay]:
-    """Returns the files that are not whole yet and may still become so, of all teams."""
+    """Returns the unfinished uploads of all teams that have not expired."""
     return [
         UploadUnderWay(each.offset, each.size, each.file_name, each.team, each.task)
         for each in Upload.objects.filter(arrival="", expires__gt=now).order_by("team", "pk")
@@ -179,9 +179,9 @@ def uploads_under_way(now: datetime) -> list[UploadUnderWay]:
 
 
 def prepare(upload: Upload) -> None:
-    """Computes the digest of what is here where it is not known, so that the last part need not wait for it.
+    """Computes the digest of an upload's bytes so far if it is not known, so that the last part need not wait for it.
 
-    Raises UploadRefused where the file is being written to, or is gone.
+    Does nothing while another request writes to the file. Raises FileNotFoundError if the file is gone.
     """
     if upload.arrival or not upload.offset or _digests.get(upload.public_id, upload.offset) is not None:
         return
@@ -191,21 +191,21 @@ def prepare(upload: Upload) -> None:
 
 
 def write_part(site: ContestSite, account: Account, upload: Upload, part: Part) -> Upload:
-    """Writes a part at an offset, through to the disk, and returns the upload; after the last part it has an arrival.
+    """Writes a part to the disk (with fsync) and returns the upload. After the last part the upload has an arrival.
 
-    A part without bytes at the end asks once more for what became of a whole file.
+    An empty part at the end of a complete file asks again which arrival the file became.
 
     Args:
         site: the contest.
-        account: who sends it.
+        account: the sender's account.
         upload: the upload.
         part: the part.
 
     Raises:
-        UploadRefused: the offset is another, somebody else is writing, it is too large, or the digest is another at
-            the end: then the upload is gone.
-        Rejected: the contest's rules are against it now; the upload stays until it expires.
-        StoreFault: it cannot be written.
+        UploadRefused: the offset is not the upload's, another request is writing, the part is too large, or the digest
+            of the complete file is not the announced one; in that last case the upload is removed.
+        Rejected: the contest's rules do not allow it now; the upload stays until it expires.
+        StoreFault: the file cannot be written.
     """
     try:
         with _held_file(upload.public_id) as file:
@@ -226,7 +226,7 @@ def write_part(site: ContestSite, account: Account, upload: Upload, part: Part) 
 
 
 def remove(upload: Upload) -> None:
-    """Takes an upload away. Raises UploadRefused where somebody is writing to it."""
+    """Removes an upload with its file. Raises UploadRefused if another request is writing to it."""
     try:
         with _held_file(upload.public_id):
             _remove(upload)
@@ -235,7 +235,7 @@ def remove(upload: Upload) -> None:
 
 
 def sweep(now: datetime) -> None:
-    """Removes uploads that expired, and files whose rows are gone. Raises OSError where the disk does not do it."""
+    """Removes expired uploads, and files whose rows are gone. Raises OSError if a file cannot be removed."""
     with _creating():
         _sweep_alone(now)
 
@@ -253,7 +253,7 @@ def _require_fitting(upload: Upload, offset: int, size: int) -> None:
 
 
 def _write(file: BinaryIO, upload: Upload, part: Readable, digest: "hashlib._Hash") -> int:
-    """Writes a part where the upload is, and returns how long it was. Raises StoreFault."""
+    """Writes a part at the upload's offset and returns its size in bytes. Raises UploadRefused, StoreFault."""
     written = 0
     try:
         file.seek(upload.offset)
@@ -264,7 +264,7 @@ def _write(file: BinaryIO, upload: Upload, part: Readable, digest: "hashlib._Has
             digest.update(piece)
             written += len(piece)
         file.flush()
-        file.truncate()  # what a killed process wrote behind it
+        file.truncate()  # removes what a killed process wrote behind it
         os.fsync(file.fileno())
     except OSError as error:
         raise write_fault(_path(upload.public_id), error) from error
@@ -272,7 +272,10 @@ def _write(file: BinaryIO, upload: Upload, part: Readable, digest: "hashlib._Has
 
 
 def _finish(site: ContestSite, account: Account, upload: Upload, digest: str, now: datetime) -> None:
-    """Makes an arrival of a whole file, whose last byte was here at a time: by it the contest is closed, or is not."""
+    """Makes an arrival of a complete file. `now`, when its last byte came, decides whether the contest is closed.
+
+    Raises UploadRefused if the digest is not the announced one, and Rejected.
+    """
     if f"sha256:{digest}" != upload.digest:
         _remove(upload)
         problem = Problem("sha256", f"of what came is {digest}, not the promised one", "send the file once more")
@@ -280,12 +283,15 @@ def _finish(site: ContestSite, account: Account, upload: Upload, digest: str, no
     path = _path(upload.public_id)
     with site.note_at_once(account.person) as admin:
         arrival = arrivals.record_arrival(admin, hand_in_of(upload), path, digest=upload.digest, now=now)
-    path.unlink(missing_ok=True)  # it is there still where the same had arrived before
+    path.unlink(missing_ok=True)  # it is still there if the same file had arrived before
     _note_arrival(upload, arrival)
 
 
 def _find_moved(site: ContestSite, upload: Upload) -> Upload:
-    """Returns an upload whose file became an arrival and whose process was killed then. Raises UploadRefused."""
+    """Returns an upload whose file became an arrival just before its process was killed.
+
+    Raises UploadRefused, and deletes the upload, if its file became none.
+    """
     upload.refresh_from_db()
     if upload.arrival:
         return upload
@@ -312,7 +318,7 @@ def _path(public_id: str) -> Path:
 
 @contextmanager
 def _held_file(public_id: str) -> Iterator[BinaryIO]:
-    """Gives an upload's file to one at a time. Raises UploadRefused where another has it, FileNotFoundError."""
+    """Opens an upload's file and locks it. Raises UploadRefused if another request has the lock, FileNotFoundError."""
     with _path(public_id).open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -326,7 +332,7 @@ def _held_file(public_id: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _creating() -> Iterator[None]:
-    """Lets one process at a time count uploads and begin one."""
+    """Holds the lock under which one process at a time counts uploads, begins one or sweeps."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with (_folder() / CREATING).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -334,7 +340,7 @@ def _creating() -> Iterator[None]:
 
 
 def _digest_of_start(file: BinaryIO, size: int) -> "hashlib._Hash":
-    """Returns the digest of the first bytes of a file."""
+    """Returns the digest of the first `size` bytes of a file."""
     file.seek(0)
     digest, left = hashlib.sha256(), size
     while left and (piece := file.read(min(left, _PIECE_BYTES))):
@@ -344,7 +350,7 @@ def _digest_of_start(file: BinaryIO, size: int) -> "hashlib._Hash":
 
 
 def require_space(now: datetime, size: int) -> None:
-    """Raises UploadRefused where the disk would be too full with this and with what is promised already."""
+    """Raises UploadRefused if `size` more bytes, with the rest of all open uploads, would make the disk too full."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     promised = Upload.objects.filter(arrival="", expires__gt=now).aggregate(left=Sum(F("size") - F("offset")))["left"]
     if shutil.disk_usage(_folder()).free - (promised or 0) - size < RESERVED_BYTES:
@@ -353,7 +359,7 @@ def require_space(now: datetime, size: int) -> None:
 
 
 def _sweep_alone(now: datetime) -> None:
-    """Removes uploads that expired, and files whose rows are gone, for whoever alone may begin uploads."""
+    """Removes expired uploads, and files whose rows are gone. The caller holds the lock of `_creating`."""
     for expired in Upload.objects.filter(expires__lte=now):
         with suppress(UploadRefused):  # it is being written to
             remove(expired)

@@ -1,4 +1,4 @@
-"""Every address of the service with the right that opens it: the one table of who may what."""
+"""Every address of the service with the right that it needs: the only table of who may open what."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ from orchestrator.web.settings import CODE_TRIES
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An address, the view behind it, its name, and who may open it. `<team>` in an address is a team's own part."""
+    """An address, its view, its name, and the right that it needs. `<team>` in an address is the team's slug."""
 
     route: str
     view: View
@@ -149,10 +149,10 @@ WEEK_PAGES: Sequence[Page] = (
     Page("board/cases/<path:case>/", board.case, "board-case", Right.BOARD),
     Page("board/pictures/<path:case>/", board.case_picture, "board-case-picture", Right.BOARD),
 )
-"""The pages of an unrestricted contest; in a contest of another format they are not there (404)."""
+"""The pages of an unrestricted contest; a contest of another format answers with 404."""
 
 _count_tries = rate_limit(action=CODE_TRIES)
-"""A code ends after three wrong tries; this also holds who tries many codes, or one in many requests at once."""
+"""A code ends after three wrong tries. This also limits a client that tries many codes, or one in parallel requests."""
 _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (
     ("account/login/", account_views.request_login_code, "account_request_login_code"),
     ("account/login/confirm/", _count_tries(account_views.confirm_login_code), "account_confirm_login_code"),
@@ -163,13 +163,13 @@ _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (
     ("account/sessions/", session_views.list_usersessions, "usersessions_list"),
     ("account/start/", RedirectView.as_view(pattern_name="account_request_login_code"), "account_login"),
 )
-"""The views of allauth that are served: they decide themselves who may open them."""
+"""The views of allauth that are served. Each decides itself who may open it."""
 _PROVIDER_VIEWS: Sequence[tuple[str, Any, str]] = (
     ("account/provider/signup/", provider_views.signup, "socialaccount_signup"),
     ("account/provider/cancelled/", provider_views.login_cancelled, "socialaccount_login_cancelled"),
     ("account/provider/error/", provider_views.login_error, "socialaccount_login_error"),
 )
-"""Those that are served where a provider is configured."""
+"""The views of allauth that are served only if a sign-in provider is configured."""
 
 
 def _provider_urls() -> list[URLPattern | URLResolver]:

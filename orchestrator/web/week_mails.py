@@ -1,6 +1,7 @@
-"""Mails of an unrestricted contest: rulings, decided appeals and breaks to whom they concern, appeals to the board.
+"""Mails of an unrestricted contest: rulings, decided appeals and breaks to the teams concerned, appeals to the board.
 
-A mail names a picture and says where to look. A member of the board gets none about a case of their conflict (U8).
+A mail names a picture and links to its page. A board member gets no mail about a case in which they have a conflict
+(U8).
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,14 +27,14 @@ from orchestrator.web.periodic import repeated
 
 PERIOD_SECONDS = 60.0
 RECENT = timedelta(days=1)
-"""What was decided before is told no more, such as when the service starts after a week."""
+"""Older decisions are not mailed, for example when the service starts again after a week."""
 TOLD_SECONDS = 7 * 86_400
-"""How long it is known that something was told: longer than it is recent."""
+"""How long the cache keeps that a mail was sent: longer than `RECENT`."""
 _log = structlog.get_logger()
 
 
 def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str) -> None:
-    """Tells the teams that a ruling concerns, where there is one: they may appeal against it."""
+    """Mails a picture's ruling, if there is one, to the teams that it concerns: they may appeal against it."""
 
     def concerned(state: State) -> tuple[str, list[str]] | None:
         found, end = state.pictures[picture], state.appeals_end(state.pictures[picture])
@@ -58,7 +59,7 @@ def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str)
 
 
 def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -> None:
-    """Tells the members of the board who may vote on an appeal that it waits for them."""
+    """Mails the board members who may vote on an appeal that it waits for them."""
     note_organizations(site, contest)
     now = site.clock()
 
@@ -73,10 +74,10 @@ def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -
 
 
 def tell_of_decisions(site: ContestSite) -> None:
-    """Tells of appeals that were decided and of defences that were broken since yesterday, each once.
+    """Mails the appeals that were decided and the defences that were broken within the last day, each once.
 
-    A panel's decision and a break are noted by whoever runs what is due, such as a worker, which sends no mail. What
-    was told is known by all processes of the service; a fault is logged, and left to the next time.
+    Panels' decisions and breaks are due events, which any process may record, such as a worker that sends no mail. All
+    processes of the service share the record of sent mails. A fault is logged and left to the next call.
     """
     try:
         if (contest := site.unrestricted()) is None:
@@ -91,13 +92,13 @@ def tell_of_decisions(site: ContestSite) -> None:
 
 @contextmanager
 def told_each_minute(site: ContestSite) -> Iterator[None]:
-    """Tells of decisions while the block lasts."""
+    """Calls `tell_of_decisions` every minute while the block lasts."""
     with repeated("mails", lambda: tell_of_decisions(site), PERIOD_SECONDS):
         yield
 
 
 def _decisions(state: State, since: datetime) -> Iterator[tuple[str, list[str], str, str, str]]:
-    """Yields what to tell: what it is called, who is concerned, the mail's subject and text, and the picture's id."""
+    """Yields the mails to send: a key, the ids of the people concerned, the subject, the text, and the picture's id."""
     for appeal in state.appeals.values():
         if appeal.decision is not None and appeal.decision.at >= since:
             picture, said = state.pictures[appeal.picture], appeal.decision

@@ -1,4 +1,4 @@
-"""What the pages of an unrestricted contest share: the contest, who looks at it, and acts on it."""
+"""Functions that the pages of an unrestricted contest share: its contest, its viewer, and changes to the contest."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,9 +18,9 @@ REFUSED = 409
 
 
 def contest_of(visit: Visit) -> UnrestrictedContest:
-    """Returns the contest. Raises Http404 where it is of another format, which has no such pages.
+    """Returns the unrestricted contest. Raises Http404 if the contest has another format, which has no such pages.
 
-    Before a member of the board looks, conflicts are noted that follow from addresses.
+    Before a member of the board sees a page, records the conflicts of interest that follow from mail addresses.
     """
     found = visit.site.unrestricted()
     if found is None:
@@ -31,14 +31,14 @@ def contest_of(visit: Visit) -> UnrestrictedContest:
 
 
 def viewer_of(visit: Visit, contest: UnrestrictedContest) -> Viewer:
-    """Returns who looks: to a member of the board, cases of a conflict are not there."""
+    """Returns the viewer of a page. A board member does not see the cases in which that member has a conflict."""
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, visit.actor.teams))
 
 
 def attempt(act: Callable[[datetime], object], visit: Visit) -> str:
-    """Does an act at this moment; returns why it was refused, a reason a line, "" where it was done.
+    """Calls `act` with the current time. Returns why it was refused, one reason a line, or "" if it succeeded.
 
-    Raises InfrastructureFault: the fault is ours.
+    Raises InfrastructureFault if the fault is ours.
     """
     try:
         act(visit.site.clock())
@@ -50,7 +50,7 @@ def attempt(act: Callable[[datetime], object], visit: Visit) -> str:
 
 
 def png(data: bytes, *, is_public: bool) -> HttpResponse:
-    """Returns a picture; only one that everybody may see is kept by caches."""
+    """Returns a response with a PNG picture. Caches may keep it only if everybody may see it."""
     response = HttpResponse(data, content_type="image/png")
     response["Cache-Control"] = "public, no-cache" if is_public else "private, no-store"
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
