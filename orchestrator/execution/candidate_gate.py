@@ -1,7 +1,7 @@
-"""The gate: is a candidate admissible (rules A8 and A14)?
+"""The gate: decides whether a candidate is admissible (rules A8 and A14).
 
-Checked here, on the bytes that came, and never trusted to the attack: type, shape, finite values, and the exact norm on
-8-bit pixels.
+It checks type, shape, finite values and the exact norm on 8-bit pixels, on the bytes that arrived, and trusts nothing
+that the attack says.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from orchestrator.measures import norms
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The admissibility check of one task under one reading of the rules."""
+    """The admissibility check of one task under one choice of rules A8 and A14."""
 
     budget: Budget
     on_missing: OnMissing
@@ -38,7 +38,7 @@ class Gate:
     def admit(
         self, into: AdversarialExamples, originals: Pixels, index: tuple[int, ...], delivered: NDArray[Any]
     ) -> None:
-        """Judges what was delivered for the positions `index` [k] of `originals` and writes it into `into`."""
+        """Judges the pictures `delivered` for positions `index` [k] of `originals`; writes the result into `into`."""
         places = list(index)
         if delivered.shape[1:] != originals.shape[1:]:
             into.forfeits[places] = Forfeit.SHAPE
@@ -70,6 +70,6 @@ def no_examples(originals: Pixels) -> AdversarialExamples:
 
 
 def question_mask(forfeits: NDArray[np.uint8], on_missing: OnMissing) -> NDArray[np.bool_]:
-    """Returns for each picture whether the defence is asked: a forfeit is not, unless the rules say so (A8)."""
+    """Returns a mask of the pictures that the defence is asked about: no forfeits under `OnMissing.HELD` (A8)."""
     everything = np.ones(len(forfeits), np.bool_)
     return everything & (forfeits == Forfeit.NONE) if on_missing is OnMissing.HELD else everything

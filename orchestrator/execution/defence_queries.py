@@ -1,4 +1,4 @@
-"""Asks one defence the queries of an attack, and keeps their record."""
+"""Puts the queries of an attack to one defence, and records them."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -23,15 +23,16 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import get_array, put_array
 
 _PARTIAL_ARRAYS = ("answers", "scores", "gradients", "asked")
-"""What of the queries is carried over to another process, by the names of its blobs: i32 [q], f32 [s, classes] and
+"""The names of the blobs with which another process continues: answers i32 [q], scores f32 [s, classes] and gradients
 f32 [g, c * h * w] of the pictures for which each was asked, and the digest of each query, u8 [m, 32]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Query:
-    """One query and its reply: pictures of the task for which it was asked [k], and answers [k].
+    """One query and its reply: the pictures of the task for which it was made [k], and the answers [k].
 
-    `values` are scores [k, classes] or gradients [k, c * h * w], `pixels` what was shown; None where they are not kept.
+    `values` are scores [k, classes] or gradients [k, c * h * w], `pixels` the pictures that were shown; None if they
+    are not kept.
     """
 
     pictures: NDArray[np.int32]
@@ -44,7 +45,7 @@ class _Query:
 
 @dataclass(eq=False)
 class _KnownReplies:
-    """What another process was answered, and was not yet asked for again; see `_PARTIAL_ARRAYS`."""
+    """Replies that another process got and that the attack did not ask for again yet; see `_PARTIAL_ARRAYS`."""
 
     answers: Answers
     scores: Scores
@@ -52,7 +53,7 @@ class _KnownReplies:
     asked: NDArray[np.uint8]
 
     def take(self, count: int, *, gradients: bool) -> tuple[Answers, NDArray[np.float32]]:
-        """Returns answers and values of the next pictures, up to `count` of them, and forgets them."""
+        """Removes and returns the answers and values of the next pictures, up to `count` of them."""
         answers, self.answers = self.answers[:count], self.answers[count:]
         if gradients:
             values, self.gradients = self.gradients[:count], self.gradients[count:]
@@ -65,17 +66,17 @@ class DefenceQueries:
     """The queries of one step of a query job.
 
     A query that the defence does not answer is handled as in play: the sandbox is replaced, and a fault is charged to a
-    picture only where it is the picture's own (rule A7).
+    picture only if it is the picture's own (rule A7).
 
     Args:
         pool: the defence's players.
         context: the round.
         sample: keeps some of the questions.
-        resumed: what another process asked of the same step. The step begins again, and a query that comes as it came
-            there is answered from it. From the first one that differs, everything is asked.
+        resumed: what another process played of the same step. The step begins again, and a query that is the same as
+            there gets its recorded reply. From the first query that differs, the defence is asked.
         full: whether the whole transcript is kept.
-        resumable: whether another process may go on with the step, which needs all scores and gradients. It cannot
-            where the gradients are larger than `MAX_TRANSCRIPT_BYTES`.
+        resumable: whether another process may continue the step, for which all scores and gradients are kept. Unless
+            `full`, this ends when the gradients exceed `MAX_TRANSCRIPT_BYTES`.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class DefenceQueries:
     ) -> None:
         self._pool, self._context, self.sample = pool, context, sample
         self.fresh = not pool.has_active_player if resumed is None else resumed.fresh
-        """Whether a fresh sandbox met the first query."""
+        """Whether the first query went to a fresh sandbox."""
         self.faults: list[FaultRecord] = [] if resumed is None else list(resumed.faults)
         self.seconds = 0.0 if resumed is None else resumed.seconds
         self.fault_seconds = 0.0 if resumed is None else resumed.fault_seconds
@@ -99,12 +100,12 @@ class DefenceQueries:
         self._queries: list[_Query] = []
         self._gradient_bytes = 0
         self._open: tuple[DefenceAnswers, bool] | None = None
-        """The query that is under way, and whether it is for gradients."""
+        """The query in progress, and whether it is for gradients."""
         self._asked: list[bytes] = []
         """The digest of every query so far, the open one last."""
         self._resumed = resumed
         self._known: _KnownReplies | None = None
-        """What the queries to come were answered with in another process; None once this one asks itself."""
+        """The replies of another process to the next queries; None once this process asks the defence itself."""
         if resumed is not None and resumed.blobs:
             self._known = _KnownReplies(*(get_array(context.blobs, resumed.blobs[name]) for name in _PARTIAL_ARRAYS))
 
@@ -122,7 +123,7 @@ class DefenceQueries:
         return np.concatenate([np.empty((0, 3)), *rows]).astype(np.int32)
 
     def transcript_arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns the arrays of a full transcript by their names; none where it is not kept."""
+        """Returns the arrays of a full transcript by their names; empty if it is not kept."""
         if not self._full:
             return {}
         return FullTranscript.of(
@@ -136,13 +137,13 @@ class DefenceQueries:
         ).arrays()
 
     def pictures_with(self, answer: int) -> NDArray[np.int32]:
-        """Returns the pictures about which a query was answered so, in no order and perhaps several times."""
+        """Returns the pictures about which a query got this answer, in the order of the queries, with repetitions."""
         replies = self.replies()
         found: NDArray[np.int32] = replies[replies[:, 1] == answer, 0]
         return found
 
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
-        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k], at a price each.
+        """Asks for labels and scores of pictures u8 [k, c, h, w], each for one of the task's pictures [k], at a price.
 
         Raises:
             InfrastructureFault: a fault of ours.
@@ -161,7 +162,7 @@ class DefenceQueries:
         return GradientReplies(answers.answers, answers.scores.reshape(pixels.shape))
 
     def _put(self, pixels: Pixels, pictures: NDArray[np.int32], labels: Labels | None, price: int) -> DefenceAnswers:
-        """Asks for labels and scores, or for gradients where there are `labels`, and keeps what is on record of it."""
+        """Asks for labels and scores, or for gradients if `labels` are given, and records query and reply."""
         answers, limits = self._start(pixels, pictures, gradients=labels is not None), self._context.limits
         plan = QuestionPlan(limits, limits.classify_batch, scored=True)
         try:
@@ -178,7 +179,7 @@ class DefenceQueries:
         return answers
 
     def _start(self, pixels: Pixels, pictures: NDArray[np.int32], *, gradients: bool) -> DefenceAnswers:
-        """Returns the run of questions of a query, with what another process asked of it."""
+        """Returns the answers of a new query, with those that another process got to it already filled in."""
         count, columns = len(pixels), prod(pixels.shape[1:]) if gradients else len(self._context.task.classes)
         answers = DefenceAnswers.empty(count, columns)
         self._open = answers, gradients
@@ -218,7 +219,7 @@ class DefenceQueries:
             self.sample.offer(AskedQuestion(pixels[asked], pictures[asked], answers.answers[asked]))
 
     def partial_step(self, number: int) -> PartialStep | None:
-        """Returns what was asked so far, for another process; None where nothing was, or the step is not resumable."""
+        """Returns the queries so far, for another process; None without queries, or if the step is not resumable."""
         if not self._resumable:
             return None
         if self._known is not None and self._resumed is not None:  # this process has asked nothing itself
@@ -243,7 +244,7 @@ class DefenceQueries:
         )
 
     def _partial_arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns what another process needs, by the names of its blobs; see `_PARTIAL_ARRAYS`."""
+        """Returns the arrays with which another process continues, by name; see `_PARTIAL_ARRAYS`."""
         parts = [(query.answers, query.values, query.gradients) for query in self._queries]
         if self._open is not None:
             open_, gradients = self._open
@@ -260,7 +261,7 @@ class DefenceQueries:
 
 
 def _query_digest(pixels: Pixels, pictures: NDArray[np.int32], *, gradients: bool) -> bytes:
-    """Returns what tells a query about pictures u8 [k, c, h, w] from every other one."""
+    """Returns the SHA-256 digest that identifies a query about pictures u8 [k, c, h, w]."""
     hashed = hashlib.sha256(bytes([gradients]) + pictures.astype("<i4").tobytes())
     hashed.update(np.ascontiguousarray(pixels).reshape(-1).data)
     return hashed.digest()

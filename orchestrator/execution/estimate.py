@@ -1,4 +1,4 @@
-"""What a round would play, said before it is played (X4): jobs, questions, container starts and time."""
+"""Estimates what a round would play (X4): jobs, questions, container starts and time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from orchestrator.integrity import power
 from orchestrator.ledger.read_model import RoundView
 
 SecondsPerQuestion = Mapping[tuple[Stage, str], float]
-"""Seconds of a sandbox a question, by stage and submission."""
+"""Sandbox seconds per question, by stage and submission."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageEstimate:
-    """One stage of a round.
+    """The estimate of one stage of a round.
 
-    `jobs` would be played; `finished` are finished in this round, `reused` in an earlier one of the contest. The rest
-    is of `jobs` alone: `cells`, `questions` (at most: a forfeited candidate may not be asked), `sandboxes` (container
-    starts, before any is replaced), `expected_seconds` of sandboxes as measured before (None where nothing comparable
-    was), and `max_seconds`, where every deadline is used up.
+    `jobs` would be played; `finished` are finished in this round, `reused` in an earlier one of the contest. The other
+    fields count `jobs` only: `cells`, `questions` (the most: a forfeited candidate may not be shown), `sandboxes`
+    (container starts, without replacements), `expected_seconds` of sandboxes from earlier measurements (None if nothing
+    comparable was measured), and `max_seconds` of sandboxes if every deadline is used up.
     """
 
     stage: Stage
@@ -42,7 +42,7 @@ class StageEstimate:
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """A task of a round, stage by stage, and on how many slots it would be played at once."""
+    """The estimate of a round on one task, stage by stage, and the number of slots that would play at once."""
 
     task: str
     round: str
@@ -51,19 +51,19 @@ class RunEstimate:
 
     @property
     def expected_seconds(self) -> float | None:
-        """Seconds of sandboxes that are expected; None where a stage has nothing to go by."""
+        """Expected sandbox seconds; None if a stage has no estimate."""
         known = [stage.expected_seconds for stage in self.stages if stage.expected_seconds is not None]
         return sum(known) if len(known) == len(self.stages) else None
 
     @property
     def max_seconds(self) -> float:
-        """Seconds of sandboxes where every deadline is used up."""
+        """Sandbox seconds if every deadline is used up."""
         return sum(stage.max_seconds for stage in self.stages)
 
 
 @dataclass(frozen=True, slots=True)
 class _JobWorkload:
-    """What one job takes: questions, steps, container starts, and seconds at most."""
+    """The work of one job: questions, container starts, and seconds at most."""
 
     questions: int
     sandboxes: int
@@ -78,10 +78,10 @@ def estimate_run(
     *,
     slots: int = 1,
 ) -> RunEstimate:
-    """Returns what would be played of `cells`.
+    """Returns the estimate of what would be played of `cells`. Writes nothing and starts nothing.
 
-    `current` is this round so far, `earlier_rounds` are those before it, the latest first.
-    Writes nothing and starts nothing. What is damaged counts as not finished.
+    `current` is this round so far, `earlier_rounds` are those before it, the latest first. A job with damaged arrays
+    counts as not finished.
     """
     rounds = (current, *earlier_rounds)
     finished = [job for past in rounds for job in past.usable_jobs.values()]
@@ -150,7 +150,7 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
 
 
 def question_count(context: RoundContext, job: Job) -> int:
-    """Returns how many pictures a cell of a job is about: the task's, or the most that may be asked in a query job."""
+    """Returns the number of pictures of the task, or for a query job the most pictures that may be asked about."""
     if job.stage is not Stage.QUERY:
         return context.task.count
     count = 0
@@ -164,7 +164,7 @@ def question_count(context: RoundContext, job: Job) -> int:
 
 
 def _expected_seconds(rates: SecondsPerQuestion, job: Job, work: _JobWorkload) -> float | None:
-    """Returns the seconds of a job: at its submission's own rate, else at the median rate of its stage."""
+    """Returns a job's seconds at its submission's own rate, else at its stage's median rate; None without either."""
     stages = (job.stage, Stage.CLASSIFY) if job.cells else (job.stage, Stage.PERTURB)
     for stage in stages:
         if (own_rate := rates.get((stage, job.submission))) is not None:
@@ -176,13 +176,13 @@ def _expected_seconds(rates: SecondsPerQuestion, job: Job, work: _JobWorkload) -
 
 
 def _measured_rates(context: RoundContext, records: Iterable[RoundView]) -> dict[tuple[Stage, str], float]:
-    """Returns the rates at which finished jobs were played; a sandbox's whole life counts, its start and load too."""
+    """Returns the rates of finished jobs; a sandbox's whole life counts, including its start and loading."""
     questions: dict[tuple[Stage, str], int] = {}
     seconds: dict[tuple[Stage, str], float] = {}
     for record in records:
         for end in record.round.finished_jobs.values():
             if end.submission not in context.images:
-                continue  # it left: nothing of it is played
+                continue  # the submission left, and is not played
             key = (end.stage, end.submission)
             cells = tuple(Cell(cell.defence, cell.attack) for cell in record.round.jobs[end.job].cells)
             steps = record.round.steps.get(end.job, {}).values()

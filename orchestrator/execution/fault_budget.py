@@ -1,8 +1,8 @@
-"""What the faults of a submission may cost one job before nothing more of it is asked.
+"""Bounds what the faults of a submission may cost one job before the job asks nothing more.
 
 In play a picture is charged for its own fault only (rule A7), so faults are bounded by the time that they cost and not
-by their number: how many pictures come before the last allowed fault is decided by the secret order. A determinism
-check scores no picture, and there the number is bounded.
+by their number: else the secret order would decide how many pictures come before the last allowed fault. A determinism
+check scores no picture, so there the number of faults is bounded.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from orchestrator.errors import GaveUp
 
 @dataclass
 class FaultBudget:
-    """Counts what faults cost, and says when no further sandbox is opened. None is no bound.
+    """Counts what faults cost, and decides when no further sandbox is started. None means no bound.
 
-    `max_failed_starts` bounds sandboxes in a row that did not get ready, `max_faults` the sandboxes that ended with a
-    fault, `max_seconds` the time of questions that ended with one and of the sandboxes opened because of them.
-    `max_divergences` bounds how often the attack that queries asks something else where its question begins again
-    because of a fault, so that what was answered before is of no use.
+    `max_failed_starts` bounds consecutive sandboxes that did not get ready, `max_faults` the sandboxes that ended with
+    a fault, `max_seconds` the time of questions that ended with a fault and of starting the sandboxes that replace
+    theirs. `max_divergences` bounds how often an attack that queries makes other queries than before when its question
+    begins again because of a fault of the defence, so that the earlier replies are of no use.
     """
 
     max_failed_starts: int | None = None
@@ -30,7 +30,7 @@ class FaultBudget:
     seconds_spent: float = 0.0
     divergences: int = 0
     exhausted_before: bool = False
-    """Whether an earlier step of the job found it used up: then it stays so."""
+    """Whether the budget was used up in an earlier step of the job: then it stays so."""
 
     @classmethod
     def for_attack(cls, limits: Limits) -> "FaultBudget":
@@ -39,7 +39,7 @@ class FaultBudget:
 
     @classmethod
     def for_defence(cls, limits: Limits, cells: int) -> "FaultBudget":
-        """Returns the budget of a job that classifies the pictures of so many cells."""
+        """Returns the budget of a defence's job that plays this number of cells."""
         return cls(
             max_failed_starts=limits.restarts,
             max_seconds=limits.fault_seconds * cells,
@@ -48,29 +48,29 @@ class FaultBudget:
 
     @classmethod
     def for_determinism_check(cls, limits: Limits, faults: int = 0) -> "FaultBudget":
-        """Returns the budget of a determinism check, or of one of its sessions, that has had so many faults."""
+        """Returns the budget of a determinism check, or of one of its sessions, that already had `faults` faults."""
         return cls(max_faults=limits.restarts, fault_count=faults)
 
     def count_start(self) -> None:
-        """Notes that a sandbox got ready."""
+        """Ends the row of failed starts, because a sandbox got ready."""
         self.consecutive_failed_starts = 0
 
     def count_failed_start(self) -> None:
-        """Notes that a sandbox did not get ready."""
+        """Counts a sandbox that did not get ready."""
         self.consecutive_failed_starts += 1
         self.fault_count += 1
 
     def count_fault(self) -> None:
-        """Notes that a sandbox ended with a fault while it was asked."""
+        """Counts a sandbox that ended with a fault after it got ready."""
         self.fault_count += 1
 
     def spend(self, seconds: float) -> None:
-        """Adds what a fault cost."""
+        """Adds the time that a fault cost."""
         self.seconds_spent += seconds
 
     @property
     def exhaustion_reason(self) -> str:
-        """Why no further sandbox is opened; empty while one may be."""
+        """Why no further sandbox is started; empty while one may be."""
         if self.max_failed_starts is not None and self.consecutive_failed_starts > self.max_failed_starts:
             return f"{self.consecutive_failed_starts} sandboxes in a row did not get ready"
         if self.max_faults is not None and self.fault_count > self.max_faults:
@@ -85,6 +85,6 @@ class FaultBudget:
         return "an earlier step of this job used up what faults may cost" if self.exhausted_before else ""
 
     def raise_if_exhausted(self) -> None:
-        """Raises GaveUp where nothing is left of it."""
+        """Raises GaveUp if the budget is used up."""
         if self.exhaustion_reason:
             raise GaveUp(self.exhaustion_reason)

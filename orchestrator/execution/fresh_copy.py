@@ -1,7 +1,8 @@
 """The copy of an image's files that a determinism check runs from.
 
-The kernel remembers what a sandbox looked up among the files of its image, after the sandbox is gone. A defence that
-keeps answers there has them in the round's play and, from the image itself, in every replay as well: both agree.
+The kernel caches which of its image's files a sandbox looked up, and keeps that after the sandbox has ended. A defence
+could store answers in that cache during play and find them again in every replay from the same image, so that play and
+replays would agree.
 """
 
 import threading
@@ -16,7 +17,7 @@ _log = structlog.get_logger()
 
 
 class FreshCopy:
-    """One image's copy, made when it is first asked for. Threads may share it."""
+    """The copy of one image, made on first use. Threads may share it."""
 
     def __init__(self, backend: Backend, image: Image, run: str) -> None:
         self._backend, self._original, self._run = backend, image, run
@@ -27,7 +28,7 @@ class FreshCopy:
 
     @classmethod
     def of(cls, context: RoundContext, submission: str) -> "FreshCopy | None":
-        """Returns what a check of a submission runs from in place of its image; None for the organizers' own."""
+        """Returns the copy from which a submission's determinism check runs, or None for a baseline."""
         if context.roster[submission].baseline:
             return None
         return cls(context.backend, context.images[submission], context.run)
@@ -36,7 +37,7 @@ class FreshCopy:
         """Returns the copy, or the image itself where the backend copies nothing.
 
         Raises:
-            InfrastructureFault: it could not be made; another call tries again.
+            InfrastructureFault: the copy could not be made; another call tries again.
         """
         with self._lock:
             if self._copy is None:
@@ -48,7 +49,7 @@ class FreshCopy:
     def discard(self) -> None:
         """Removes the copy, if one was made.
 
-        What cannot be removed now is left for the sweep at the end of the round.
+        A copy that cannot be removed now is left for the sweep at the end of the round.
         """
         with self._lock:
             copied, self._copy = self._copy, None

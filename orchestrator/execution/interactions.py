@@ -1,11 +1,12 @@
-"""The smallest pieces of a job: one question to an attack, a run of questions to a defence.
+"""Asks players: one question to an attack, or a run of questions to a defence.
 
-Each function plays one step with the player at hand and returns what came of it. A submission's fault is part of the
-outcome; an infrastructure fault is raised and the whole step is played again with its full limit (rules A15, X1).
+Each function asks the pool's active player and writes the result into its argument `output` or `outcome`. A fault of
+the submission is part of the result; an infrastructure fault is raised, and the whole step is played again with its
+full limit (rules A15, X1).
 
-In play a fault is charged to a picture only where it is the picture's own: the first question of a fresh sandbox, with
-no other picture in it. After any other fault each picture of the question is asked alone, in a sandbox of its own. So
-what becomes of a picture is the same in whatever order and company pictures were asked (rule A7, decision 0026).
+In play a fault is charged to a picture only if it is the picture's own: at the first question of a fresh sandbox, with
+no other picture in the question. After any other fault each picture of the question is asked alone, in a sandbox of its
+own. So the outcome of a picture is the same in whatever order and company pictures were asked (rule A7, decision 0026).
 """
 
 import time
@@ -35,11 +36,11 @@ _ARRAYS = ("answers", "margins", "answer_times", "refused", "late", "sandbox", "
 
 @dataclass(frozen=True)
 class QuestionPlan:
-    """How a run of questions is asked: its limits, the pictures in one, and silence before some of them.
+    """How a run of questions is asked: limits, pictures per question, and seconds of silence before some pictures.
 
     `fresh_sandbox_each` gives every question a sandbox of its own (isolation `picture`). `scored` says that these are
-    questions of the play: a fault is charged to a picture only where it is the picture's own. Those of a determinism
-    check are asked once, whatever comes. `seeds` has one for each picture, where a defence may use chance (U13).
+    questions of play: a fault is charged to a picture only if it is the picture's own. The questions of a determinism
+    check are asked once, whatever happens. `seeds` has one seed for each picture if a defence may use randomness (U13).
     """
 
     limits: Limits
@@ -51,20 +52,20 @@ class QuestionPlan:
     seeds: Sequence[int] | None = None
 
     def pause_before(self, position: int) -> None:
-        """Keeps silent before the question at a position, where that is wanted."""
+        """Sleeps before the question at a position, if a pause is planned there."""
         if seconds := self.pauses.get(position):
             self.sleep(seconds)
 
 
 @dataclass(eq=False)
 class DefenceAnswers:
-    """What a run of questions to a defence gave, with its faults and its seconds of work.
+    """The answers of a defence to a run of questions, with its faults and its seconds of work.
 
-    The arrays are those of `integrity.replay_session.SessionAnswers`; questions of the play leave `margins` NaN.
-    `scores` has a column for each class, or none where scores are not kept; it is NaN where there are none.
-    `completed` is how many pictures have an outcome: the first ones. The next `singles_left` are to be asked alone,
-    because a question with all of them ended with a fault. `sandbox` says which sandbox of the run each picture was put
-    to, counted from 0; `sandbox_count` is how many there were. `fault_seconds` is what faults cost (FaultBudget).
+    The arrays are those of `integrity.replay_session.SessionAnswers`; questions of play leave `margins` NaN.
+    `scores` has a column for each class, or none if scores are not kept; it is NaN where the defence gave none.
+    The first `completed` pictures have an outcome. The next `singles_left` pictures are to be asked alone, because a
+    question with all of them ended with a fault. `sandbox` has the number of the sandbox, from 0 in this run, to which
+    each picture was put; `sandbox_count` is how many there were. `fault_seconds` is what faults cost (FaultBudget).
     """
 
     answers: NDArray[np.int32]
@@ -83,7 +84,7 @@ class DefenceAnswers:
 
     @classmethod
     def empty(cls, count: int, score_columns: int = 0) -> "DefenceAnswers":
-        """Returns a run in which nothing was answered; `score_columns` is how many scores of each picture are kept."""
+        """Returns a run without answers yet; `score_columns` is how many scores of each picture are kept."""
         nan = np.full(count, np.nan)
         none, faulted = np.zeros(count, bool), np.full(count, FAULTED, np.int32)
         first = np.zeros(count, np.int32)
@@ -92,16 +93,16 @@ class DefenceAnswers:
 
     @property
     def elapsed(self) -> float:
-        """Seconds from the first player's being ready to the latest answer; 0 where nothing was answered."""
+        """Seconds from when the first player was ready to the latest answer; 0 without answers."""
         return float(np.nanmax(self.answer_times, initial=0.0))
 
     def save(self, blobs: Blobs) -> dict[str, str]:
-        """Keeps what was asked so far as blobs; `resume` is the way back."""
+        """Stores the arrays as blobs and returns their digests by name; `resume` restores them."""
         return {name: put_array(blobs, getattr(self, name)) for name in _ARRAYS}
 
     @classmethod
     def resume(cls, partial_step: PartialStep, blobs: Blobs) -> "DefenceAnswers":
-        """Returns a run that another process began. Raises StoreFault when its arrays cannot be read."""
+        """Returns a run that another process began. Raises StoreFault if its arrays cannot be read."""
         answers = cls(**{name: get_array(blobs, partial_step.blobs[name]) for name in _ARRAYS})  # type: ignore[arg-type]
         answers.faults = list(partial_step.faults)
         answers.completed, answers.singles_left, answers.sandbox_count = (
@@ -115,7 +116,7 @@ class DefenceAnswers:
 
 @dataclass(eq=False)
 class AttackOutput:
-    """What one question to an attack gave; `restarted` says that it was put to a fresh sandbox in the end."""
+    """The result of one question to an attack; `restarted`: whether the question was put again, to a fresh sandbox."""
 
     examples: AdversarialExamples
     faults: list[FaultRecord] = field(default_factory=list)
@@ -133,10 +134,10 @@ def ask_attack(
     output: AttackOutput,
     answer: QueryAnswer | None = None,
 ) -> None:
-    """Asks the attack at hand for candidates for `pixels` [n, c, h, w]; what arrives in time counts (A15).
+    """Asks the active attack for candidates for `pixels` [n, c, h, w]; candidates that arrive in time count (A15).
 
-    `answer` answers its queries, where it may ask any; its own time stands still meanwhile. What is no reply may be
-    what a player wrote after its last one, if it answered before: then a fresh one is asked.
+    `answer` answers its queries, if it may make any; its own time is paused meanwhile. If a player that answered before
+    sends something malformed first, it may have written that after its last reply: then a fresh player is asked.
     """
     truth = None if labels is None else [int(label) for label in labels]
     started_at, fresh, player, paused = clock(), not pool.has_active_player, None, 0.0
@@ -161,9 +162,9 @@ def ask_attack(
 def ask_defence(
     pool: PlayerPool, questions: QuestionPlan, pictures: Sequence[Pixels], clock: Clock, outcome: DefenceAnswers
 ) -> None:
-    """Asks the defence at hand about each picture [c, h, w], a batch at a time, and notes its answers in `outcome`.
+    """Asks the active defence about each picture [c, h, w], a batch at a time, and writes its answers into `outcome`.
 
-    What `outcome` holds already is not asked again. Where an infrastructure fault is raised, it holds what was asked.
+    Pictures that `outcome` has completed are not asked again. After an infrastructure fault it has the answers so far.
     """
     _ClassifyRun(pool, questions, pictures, clock, outcome).ask_all()
 
@@ -176,10 +177,10 @@ def ask_gradients(
     clock: Clock,
     outcome: DefenceAnswers,
 ) -> None:
-    """Asks the defence at hand for the gradient of the loss for `labels` [k] at each picture; see `ask_defence`.
+    """Asks the active defence for the gradient of the loss for `labels` [k] at each picture; see `ask_defence`.
 
-    Gradients are noted in place of scores: `outcome.scores` is f32 [k, c * h * w]. A picture whose gradient came has
-    `NOT_ASKED` for an answer, and so has every picture of a defence that gives none, which is not asked.
+    Gradients take the place of scores: `outcome.scores` is f32 [k, c * h * w]. The answer of a picture whose gradient
+    arrived is `NOT_ASKED`, as is that of every picture if the defence gives no gradients: then it is not asked.
     """
     _GradientRun(pool, questions, pictures, clock, outcome, labels=labels).ask_all()
 
@@ -189,7 +190,7 @@ _Answered = TypeVar("_Answered")
 
 @dataclass(eq=False)
 class _QuestionRun(ABC, Generic[_Answered]):
-    """A run of questions under way; `ready_at` is when its first player was, by the clock."""
+    """A run of questions in progress; `ready_at` is the clock's time when its first player was ready."""
 
     pool: PlayerPool
     questions: QuestionPlan
@@ -200,26 +201,26 @@ class _QuestionRun(ABC, Generic[_Answered]):
 
     @abstractmethod
     def _ask(self, player: Player, part: slice) -> _Answered:
-        """Puts one question about a part of the pictures. Raises SubmissionFault, InfrastructureFault."""
+        """Asks one question about a part of the pictures. Raises SubmissionFault, InfrastructureFault."""
 
     @abstractmethod
     def _note(self, answered: _Answered, part: slice) -> None:
-        """Notes what was answered about a part of the pictures."""
+        """Writes the reply about a part of the pictures into `outcome`."""
 
     def ask_all(self) -> None:
-        """Puts every question that is left."""
+        """Asks all remaining questions."""
         while self.outcome.completed < len(self.pictures):
             self.ask_next()
 
     def ask_next(self) -> None:
-        """Puts the next question, and notes what came of it."""
+        """Asks the next question and writes its result into `outcome`."""
         outcome, pool = self.outcome, self.pool
         size = 1 if outcome.singles_left else self.questions.batch
         part = slice(outcome.completed, min(outcome.completed + size, len(self.pictures)))
         fresh, replacing, started_at = not pool.has_active_player, pool.replacement_due, self.clock()
         try:
             player = pool.acquire_player()
-            if fresh or not outcome.sandbox_count:  # the first may have been opened in the step before
+            if fresh or not outcome.sandbox_count:  # the first may have been started in the previous step
                 outcome.sandbox_count += 1
             if replacing:
                 self._charge_time(started_at)
@@ -236,16 +237,16 @@ class _QuestionRun(ABC, Generic[_Answered]):
             self._record_answer(answered, part)
 
     def _prepare_question(self, part: slice) -> float:
-        """Keeps the silence before a question, starts the next sandbox where each has one; returns the time."""
+        """Pauses before a question, prestarts the next sandbox if each question has its own, and returns the time."""
         self.ready_at = self.clock() - self.outcome.elapsed if self.ready_at is None else self.ready_at
-        # The player lives through this silence: whether its answers depend on time is what a pause tests.
+        # The player runs during the pause, which tests whether its answers depend on time.
         self.questions.pause_before(part.start)
         if self.questions.fresh_sandbox_each and part.stop < len(self.pictures):
             self.pool.prestart()
         return self.clock()
 
     def _charge_time(self, since: float) -> None:
-        """Counts the time since then as what faults cost, in play."""
+        """In play, counts the time since `since` as time that faults cost."""
         if self.questions.scored:
             seconds = self.clock() - since
             self.outcome.fault_seconds += seconds
@@ -275,14 +276,14 @@ class _QuestionRun(ABC, Generic[_Answered]):
         self._mark_completed(part)
 
     def _mark_completed(self, part: slice) -> None:
-        """Notes that pictures have an outcome, from the sandbox opened last."""
+        """Marks pictures as having an outcome, from the sandbox that was started last."""
         outcome = self.outcome
         outcome.sandbox[part] = max(0, outcome.sandbox_count - 1)
         outcome.completed = part.stop
         outcome.singles_left = max(0, outcome.singles_left - 1)
 
     def _give_up(self, fault: GaveUp) -> None:
-        """Asks nothing more: in play the pictures that are left are not played."""
+        """Ends the run: in play, the remaining pictures get the answer `NOT_PLAYED`."""
         outcome = self.outcome
         left = slice(outcome.completed, len(self.pictures))
         outcome.faults.append(fault_record(fault, left.stop - left.start))
@@ -303,7 +304,7 @@ class _ClassifyRun(_QuestionRun[AnswersReply]):
         outcome = self.outcome
         outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
         if answered.scores is not None:
-            if not self.questions.scored:  # only a determinism check looks at them
+            if not self.questions.scored:  # only a determinism check uses margins
                 outcome.margins[part] = relative_margins(answered.scores)
             outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
 
@@ -333,9 +334,9 @@ def _batch(pictures: Sequence[Pixels]) -> Pixels:
 
 
 def relative_margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns, per row of scores [n, classes], the two highest's difference over the largest absolute score.
+    """Returns, for each row of scores [n, classes], the highest minus the second, over the largest absolute score.
 
-    Where scores are not finite, or all zero, there is no margin: NaN.
+    The margin is NaN if scores of the row are not finite, or all are zero.
     """
     values = np.sort(scores.astype(np.float64), axis=1)
     with np.errstate(all="ignore"):

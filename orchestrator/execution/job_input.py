@@ -1,7 +1,7 @@
 """Selects the events of a round that one job reads, so that a driver can play the job without the whole ledger.
 
-The selected events fold to a record that is the same to this job as the whole one. Code that reads more than that would
-fail there; tests/execution/test_one_player_per_process.py checks this by playing whole rounds from both.
+For this job, the fold of the selected events is the same as that of the whole ledger. Code that reads more would fail
+in the driver; tests/execution/test_one_player_per_process.py checks this by playing whole rounds from both.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from orchestrator.ledger.read_model import RoundView
 
 
 def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[events.Event]:
-    """Returns the round's opening, the players that the job reads of, the jobs among them, and what these came to.
+    """Returns the round's opening, the submissions and the planned jobs that the job reads, and these jobs' results.
 
-    The job's own failed attempts are there too, for whoever counts them.
+    The job's own failed attempts are included, so that attempts can be counted.
 
     Raises:
         StoreFault: the round was never opened.
@@ -58,7 +58,7 @@ _ADMISSION_FIELDS = tuple(name for name in events.SubmissionAdmitted.model_field
 
 
 def _results_of_job(job: str, view: RoundView, *, with_sandboxes: bool) -> Iterator[events.Event]:
-    """Yields a job's steps and its end; `with_sandboxes`: with the sandboxes, which only the job itself counts."""
+    """Yields a job's steps and its end; `with_sandboxes`: with their sandboxes, which only the job itself reads."""
     for _, step in sorted(view.round.steps.get(job, {}).items()):
         yield step if with_sandboxes else step.model_copy(update={"sandboxes": []})
     if (end := view.round.finished_jobs.get(job)) is not None:

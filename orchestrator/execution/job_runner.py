@@ -1,9 +1,9 @@
-"""One job played, with its retries.
+"""Plays one job, with its retries.
 
-A job is a sequence of steps. Each finished step is handed out at once, so that a killed orchestrator loses the step in
-flight and nothing else. An infrastructure fault ends the attempt; the steps that are left are tried again. The job is
-given up after `MAX_ATTEMPTS` attempts one after another that finished no step (rule X1), or when a backend that is away
-does not come back.
+A job is a sequence of steps. The runner emits each step as soon as it is finished, so a killed orchestrator loses only
+the step in progress. An infrastructure fault ends the attempt, and the next attempt plays the remaining steps. The
+runner gives the job up after `MAX_ATTEMPTS` consecutive attempts that failed at the same step (rule X1), or when an
+unavailable backend does not come back.
 """
 
 import itertools
@@ -37,7 +37,7 @@ _log = structlog.get_logger()
 
 
 class JobRunner:
-    """One job about to be played on one device."""
+    """Plays one job on one device."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class JobRunner:
         self._partial_step = partial_step
         self._carried_sandboxes = [] if partial_step is None else list(partial_step.sandboxes)
         finished = view.steps(job.id)
-        # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
+        # Seeds continue after the recorded sandboxes: those that a killed orchestrator lost are started again.
         on_record = [*self._carried_sandboxes, *(sandbox for step in finished.values() for sandbox in step.sandboxes)]
         sandbox_numbers = itertools.count(sum(not sandbox.submission for sandbox in on_record))
         self._copy = FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None
@@ -81,12 +81,12 @@ class JobRunner:
 
     @property
     def _joins_attack(self) -> bool:
-        """Whether a second submission plays: an attack that queries."""
+        """Whether a submitted attack plays as well, and queries the defence."""
         job = self._job
         return job.stage is Stage.QUERY and all(c.attack not in self._context.organizer_attacks for c in job.cells)
 
     def _make_attack_pool(self) -> PlayerPool | None:
-        """Returns the players of the attack that queries; they are known to the backend as those of a job beside."""
+        """Returns the pool of the attack that queries, or None; the backend knows its sandboxes as job `ID-attack`."""
         if not self._joins_attack:
             return None
         context, (cell,) = self._context, self._job.cells
@@ -97,13 +97,16 @@ class JobRunner:
         return PlayerPool(context, attack, f"{self._job.id}-attack", lambda: 0, device=device)
 
     def prepare(self) -> None:
-        """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""
+        """Starts the first sandbox in the background, unless faults used up the budget or a replay is resumed.
+
+        The next session of a resumed replay may need the seed of an earlier one.
+        """
         taken_up = self._job.stage is Stage.REPLAY and self._view.steps(self._job.id)
         if not taken_up and not self._pool.budget.exhaustion_reason:
             self._pool.prestart()
 
     def assignment(self, partial_step: PartialStep | None = None) -> Assignment:
-        """Returns what is left of the job, for another process to play; `partial_step` is what that left the last time.
+        """Returns the rest of the job for another process to play; `partial_step` is what the previous process left.
 
         Raises:
             StoreFault: the round was never opened.
@@ -123,11 +126,11 @@ class JobRunner:
 
     @property
     def partial_step(self) -> PartialStep | None:
-        """What is to be carried over to another process after `run` raised: what no event has."""
+        """What another process needs after `run` raised and what no event contains."""
         return self._partial_step
 
     def cancel(self) -> None:
-        """Cancels the whole round: every job of it that runs ends itself. This one's waiting sandbox is ended here."""
+        """Cancels the whole round: every running job ends itself. Closes this job's pools if it does not run yet."""
         self._context.cancelled.set()
         if not self._running:
             for pool in self._pools:
@@ -135,12 +138,14 @@ class JobRunner:
             self._discard_copy()
 
     def run(self, emit: Emit) -> None:
-        """Plays what is left of the job and hands out its events, JobFinished last and together with the last step.
+        """Plays the remaining steps and emits their events; JobFinished comes last.
+
+        If the last step is known to be the last, it is emitted in one batch with JobFinished.
 
         Raises:
-            InfrastructureFault: every attempt failed.
-            PodUsedUp: it needs another player, and this pod has none; what is finished was handed out, and the next
-                attempt goes on with `partial_step`.
+            InfrastructureFault: the attempts are used up, or the fault is one that is not retried in this process.
+            PodUsedUp: the job needs another player, and this pod has none left. Finished steps were emitted, and the
+                next pod continues with `partial_step`.
             Cancelled: the operator ended the round.
         """
         self._running = True
@@ -176,12 +181,12 @@ class JobRunner:
         self._finish(emit, finished, self._context.clock() - started_at)
 
     def _discard_copy(self) -> None:
-        """Removes the copy that a replay's sandboxes ran from, if there is one."""
+        """Removes the fresh copy that a replay's sandboxes ran from, if there is one."""
         if self._copy:
             self._copy.discard()
 
     def _wait_for_backend(self, emit: Emit) -> None:
-        """Waits until the backend can play, which takes no attempt. Raises BackendUnavailable, or Cancelled."""
+        """Waits until the backend is available, which uses up no attempt. Raises BackendUnavailable or Cancelled."""
         context = self._context
         waited = retry.wait_for_backend(context.backend, context.clock, context.cancelled)
         if waited:
@@ -200,14 +205,14 @@ class JobRunner:
                     self._deferred_events = (step,)
                 else:
                     self._emit_step(emit, step)
-                finished[step.step] = step  # not before it is kept: a job's record has no holes
+                finished[step.step] = step  # only after it is stored: a job's record has no gaps
                 self._partial_step = None
                 self._begin_step(len(finished), number)
         except PodUsedUp:
             self._partial_step = steps.partial_step()
             raise
         finally:
-            with ExitStack() as ending:  # which goes on where one of them cannot be ended
+            with ExitStack() as ending:  # closes the second pool even if closing the first fails
                 for pool in self._pools:
                     ending.callback(pool.close)
 
@@ -229,22 +234,22 @@ class JobRunner:
         return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
 
     def _steps_without(self, attack_pool: PlayerPool) -> SubmittedQuerySteps:
-        """Returns the steps of a query job of whose two players one cannot be started, and so neither is."""
+        """Returns the steps of a query job one of whose two players cannot be started."""
         context = self._context
         if context.unstarted == self._job.submission:
             return UnstartedDefenceSteps(self._job, context, self._pool, attack_pool, self._partial_step)
-        asked_once = replace(context, replay=SamplingDesign(power=0))  # no defence is there to be asked again
+        asked_once = replace(context, replay=SamplingDesign(power=0))  # the defence cannot be asked again
         return SubmittedQuerySteps(self._job, asked_once, self._pool, attack_pool, self._partial_step)
 
     def _begin_attempt(self, finished: dict[int, events.StepFinished]) -> None:
-        """Opens the pool for an attempt; what faults cost in finished steps counts."""
+        """Prepares the pools for an attempt; what faults cost in finished steps counts against the budget."""
         replacement_due = self._partial_step is not None and self._partial_step.replacement_due
         self._pool.begin_attempt(self._fault_budget(finished), replacement_due=replacement_due)
         if self._attack_pool:
             self._attack_pool.begin_attempt(FaultBudget.for_attack(self._context.limits))
 
     def _emit_step(self, emit: Emit, step: events.StepFinished) -> None:
-        """Hands out a step. One that cannot be kept is played again: then its sandboxes are in no event."""
+        """Emits a step. If storing it fails it is played again, and the next event records its sandboxes."""
         try:
             emit(step)
         except InfrastructureFault:
@@ -252,10 +257,10 @@ class JobRunner:
             raise
 
     def _carry_over(self, step: int) -> None:
-        """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
+        """Adds to `partial_step` the sandboxes that no event records, and the seed of the latest one."""
         if sandboxes := self._take_sandbox_records():
             partial_step = self._partial_step or PartialStep(step=step, completed=0)
-            # Where two play, it may have been the attack for which another process has to go on.
+            # With two players, another process may be needed for the attack: then the defence had no fault.
             due = self._pool.replacement_due if self._attack_pool else partial_step.replacement_due
             self._partial_step = partial_step.model_copy(
                 update={"sandboxes": sandboxes, "seed": self._pool.latest_seed, "replacement_due": due}
@@ -283,7 +288,7 @@ class JobRunner:
         )
 
     def _step_event(self, outcome: StepResult) -> events.StepFinished:
-        """Returns a step as the ledger keeps it, with the sandboxes that ended since the last one."""
+        """Returns the ledger event of a step, with the sandboxes that ended since the previous step."""
         job = self._job
         self._pool.latest_seed = None
         sandboxes = self._take_sandbox_records()
@@ -306,7 +311,7 @@ class JobRunner:
         )
 
     def _fault_budget(self, finished: dict[int, events.StepFinished]) -> FaultBudget:
-        """Returns what faults may still cost this job."""
+        """Returns the fault budget that this job has left."""
         context = self._context
         steps: list[events.StepFinished | PartialStep] = [*finished.values()]
         steps += [self._partial_step] if self._partial_step else []
@@ -325,7 +330,7 @@ class JobRunner:
         return budget
 
     def _take_sandbox_records(self) -> list[events.SandboxRecord]:
-        """Returns the sandboxes that ended and are in no event yet."""
+        """Removes and returns the records of the ended sandboxes that are in no event yet."""
         records = [*self._carried_sandboxes, *map(self._sandbox_record, self._pool.take_exits())]
         if self._attack_pool:
             attack = self._job.cells[0].attack
@@ -356,7 +361,7 @@ class JobRunner:
 def _oom_faults(
     sandboxes: Sequence[events.SandboxRecord], faults: Sequence[events.FaultRecord]
 ) -> Iterator[events.FaultRecord]:
-    """Yields `child_process_oom_faults`, of each of those who play by itself."""
+    """Yields the `child_process_oom_faults` of each submission separately."""
     for submission in dict.fromkeys(sandbox.submission for sandbox in sandboxes):
         own = [sandbox for sandbox in sandboxes if sandbox.submission == submission]
         known = [fault for fault in faults if fault.submission == submission]
@@ -365,5 +370,5 @@ def _oom_faults(
 
 
 def _may_retry(error: BaseException) -> bool:
-    """Whether an attempt that failed may be followed by another here: a fault of ours, but where no player is left."""
+    """Returns whether this process may try again: after an infrastructure fault, unless the pod has no player left."""
     return isinstance(error, InfrastructureFault) and not isinstance(error, PlayerAbsent | PodUsedUp)

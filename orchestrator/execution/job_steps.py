@@ -1,4 +1,4 @@
-"""Derives the questions to a job's players from the record alone, step by step, so that a resumed job continues."""
+"""Derives the questions to a job's players, step by step, from the ledger alone, so that a resumed job continues."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -32,16 +32,16 @@ QUESTIONS_PER_STEP = 100
 """Questions to a defence between two entries in the ledger, in whole batches."""
 
 FinishedSteps = dict[int, events.StepFinished]
-"""The steps of the job that are on record, by their numbers. It grows while the job is played."""
+"""The recorded steps of the job by number. It grows while the job is played."""
 
 
 _StepInProgress = tuple[int, DefenceAnswers, bool]
-"""A step being asked: its number, what was said so far, and whether a fresh sandbox met its first question."""
+"""A step in progress: its number, the answers so far, and whether its first question went to a fresh sandbox."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step came to, before it is an event."""
+    """The result of one step, from which its StepFinished event is made."""
 
     number: int
     blobs: dict[str, str]
@@ -54,14 +54,14 @@ class StepResult:
     transcript: str = ""
     attack_seconds: float = 0.0
     last: bool = False
-    """Whether the job ends with it, as far as that is known beforehand."""
+    """Whether it is known to be the last step of the job."""
 
 
 class JobSteps:
-    """The steps of one job, put to its players.
+    """Plays the steps of one job with its players.
 
-    Every sandbox that a step needed and the next does not is ended before the step is handed out: whatever the step
-    cost is on record with it. `partial_step` is what another process played of the step that comes first.
+    A sandbox that the next step does not need is ended before the step is yielded, so that the step's event records
+    everything that it cost. `resumed_step` is what another process played of the first remaining step.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class JobSteps:
         self._seeds_by_cell: dict[Cell, list[int]] = {}
 
     def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        """Yields what is left of the job."""
+        """Yields the results of the remaining steps."""
         attack = self._context.roster[self._job.submission].side is Side.ATTACK
         match self._job.stage:
             case Stage.PERTURB:
@@ -93,9 +93,9 @@ class JobSteps:
                 return self._replay_attack_steps(finished) if attack else self._replay_steps(finished)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns what was played of the step that ended with a fault of ours; None where nothing was.
+        """Returns the played part of the step that a fault of ours interrupted, or None if nothing was played.
 
-        What others add: the sandboxes, and the latest seed.
+        The caller adds the sandboxes and the latest seed.
         """
         if self._attack_in_progress is not None and self._attack_in_progress[1].faults:
             return PartialStep(step=self._attack_in_progress[0], completed=0, faults=self._attack_in_progress[1].faults)
@@ -119,7 +119,7 @@ class JobSteps:
     def _ask_defence(
         self, number: int, questions: QuestionPlan, pictures: Sequence[Pixels]
     ) -> tuple[DefenceAnswers, bool]:
-        """Asks a defence what a step asks; returns what it said, and whether a fresh sandbox met the first question."""
+        """Asks a step's questions; returns the answers, and whether the first question went to a fresh sandbox."""
         resumed, fresh = self._resumed_step, not self._pool.has_active_player
         kept = self._context.keep_scores and self._job.stage is Stage.CLASSIFY
         answers = DefenceAnswers.empty(len(pictures), len(self._context.task.classes) if kept else 0)
@@ -187,7 +187,7 @@ class JobSteps:
             )
 
     def _replay_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        """Plays the sessions of a defence's examination, each in a fresh sandbox, for as long as it wants more."""
+        """Plays the sessions of a defence's determinism check, each in a fresh sandbox, until the check is decided."""
         play, examination = findings.prepare_check(self._view, self._job, self._context.check_parameters)
         try:
             session = next(examination)
@@ -203,7 +203,7 @@ class JobSteps:
         context = self._context
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
         questions = QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
-        # Who knows a copy from its image, and stalls in it, answers here: that is what the control is for.
+        # A defence that recognises the copy and stalls in it answers from its own image: this control shows that.
         self._pool.runs_from_copy = session.purpose is not SessionPurpose.TRIGGER_CONTROL
         if session.is_diagnostic:
             resumed = self._resumed_step
@@ -227,7 +227,7 @@ class JobSteps:
         )
 
     def _replay_attack_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        """Asks an attack its first questions again, from the same seed; where other pictures come, once more."""
+        """Asks an attack its first questions again with the same seed, and once more if its pictures differ."""
         context = self._context
         starts = range(0, len(context.samples), context.limits.perturb_batch)
         again = starts[: ceil(context.replay.attacks * len(starts))]
@@ -254,14 +254,14 @@ class JobSteps:
         return np.array(rows, np.int32).reshape(-1, 2)[permutation]
 
     def _pictures(self, cell: Cell) -> Pixels:
-        """Returns the pictures that a cell's defence is shown [n, c, h, w]."""
+        """Returns the pictures [n, c, h, w] that a cell's defence is shown."""
         if cell not in self._pictures_by_cell:
             clean = self._context.samples.pixels
             self._pictures_by_cell[cell] = clean if cell.attack is None else self._examples_of(cell).pixels
         return self._pictures_by_cell[cell]
 
     def _seeds(self, cell: Cell) -> list[int]:
-        """Returns the seed of each of a cell's pictures (U13); none where a defence may use no chance."""
+        """Returns the seed of each picture of a cell (U13); empty if a defence may not use randomness."""
         if cell not in self._seeds_by_cell:
             self._seeds_by_cell[cell] = self._context.seeds_for(cell.defence, self._pictures(cell)) or []
         return self._seeds_by_cell[cell]
@@ -273,7 +273,7 @@ class JobSteps:
         return examples
 
     def _unsettled(self, cell: Cell) -> NDArray[np.bool_]:
-        """Returns which pictures of a cell [n] are judged by the defence's answer, as all are that nobody queried."""
+        """Returns a mask [n] of a cell's pictures whose outcome the queries left open: all of them without queries."""
         asked = self._view.query_record(cell)
         if asked is None:
             return np.ones(len(self._context.samples), np.bool_)
@@ -282,7 +282,7 @@ class JobSteps:
 
 
 def save_examples(blobs: Blobs, start: int, examples: AdversarialExamples) -> dict[str, str]:
-    """Keeps what an attack made of the pictures from number `start` on; returns its arrays' digests by name."""
+    """Stores an attack's examples of the pictures from number `start` on; returns the arrays' digests by name."""
     return {
         "index": put_array(blobs, np.arange(start, start + len(examples.pixels), dtype=np.int32)),
         "candidates": put_array(blobs, examples.pixels),
@@ -293,6 +293,6 @@ def save_examples(blobs: Blobs, start: int, examples: AdversarialExamples) -> di
 
 
 def _session_seed(finished: FinishedSteps, session: ReplaySession) -> int | None:
-    """Returns the seed that a session's sandbox is to be told: that of an earlier session, or None for a fresh one."""
+    """Returns the seed that a session's sandbox shares with an earlier session, or None for a fresh seed."""
     earlier = None if session.same_seed_as is None else finished[session.same_seed_as].session
     return None if earlier is None else earlier.seed

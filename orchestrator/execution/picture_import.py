@@ -11,9 +11,9 @@ from orchestrator.execution.round_context import RoundContext
 
 
 def import_events(job: Job, context: RoundContext) -> list[events.Event]:
-    """Returns the one step and the end of a job whose submission is pictures, and keeps its arrays.
+    """Returns the one step and the end of a job whose submission is pictures, and stores the step's arrays.
 
-    Where the task has a budget they pass the gate like what a program delivers (A14).
+    If the task has a budget, the pictures pass the gate like those that a program delivers (A14).
     """
     step = events.StepFinished(
         job=job.id,
@@ -32,7 +32,7 @@ def import_events(job: Job, context: RoundContext) -> list[events.Event]:
 
 
 def _judged_examples(context: RoundContext, delivered: Pixels) -> AdversarialExamples:
-    """Returns what becomes of pictures u8 [n, c, h, w] that were handed in."""
+    """Returns submitted pictures u8 [n, c, h, w] as adversarial examples, judged by the gate if there is a budget."""
     originals = context.samples.pixels
     if context.task.budget is None:
         return replace(no_examples(originals), pixels=delivered)

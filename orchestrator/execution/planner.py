@@ -1,12 +1,12 @@
-"""From cells to jobs.
+"""Makes the plan of a round: jobs from cells.
 
-A job's id is a digest of all that goes into it, so the same work has the same id on every machine and is never done
-twice. Whose work it is goes in too: two entries with the same image are two entries. Attacks are played once and shared
-by all defences; those that query are played once for each. What a defence's sandbox sees follows `isolation`.
+A job's id is a digest of all its inputs, so the same work has the same id on every machine and is never done twice. The
+submission is one of the inputs: two entries with the same image are two entries. An attack is played once for all
+defences; an attack that queries is played once for each. `isolation` decides what a defence's sandbox sees.
 
-Every cell has a key, a digest of what goes into it and of nothing else. What was finished before, in this round or an
-earlier one of the contest, is planned as it was; only cells without an answer become new jobs (X4). What this round
-finished stays in its plan, even where a submission was withdrawn or disqualified since: no later act undoes what was
+Every cell has a key, a digest of its inputs and of nothing else. Jobs that were finished before, in this round or an
+earlier one of the contest, are planned unchanged; only cells without an answer become new jobs (X4). A finished job of
+this round stays in its plan, even if a submission was withdrawn or disqualified since: no later act undoes what was
 played.
 """
 
@@ -27,7 +27,7 @@ K = TypeVar("K")
 FinishedJobs = dict[tuple[Stage, str], list[JobRecord]]
 """Finished jobs by stage and submission."""
 _Sources = dict[tuple[str | None, str], Job]
-"""The jobs that make pictures, by defence and attack; the defence is None for what is made for all."""
+"""The jobs that make pictures, by defence and attack; the defence is None for pictures for all defences."""
 
 
 def make_plan(
@@ -40,10 +40,10 @@ def make_plan(
 
     Args:
         context: what stays the same through the round.
-        cells: what has to be played by those who take part now.
-        reusable: jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
-        finished_planned: the finished jobs of this round's last plan, in its order: they stay, those of submissions
-            that take part no more included.
+        cells: the cells of all submissions that take part now.
+        reusable: finished jobs, which are planned instead of new ones for cells with the same keys.
+        finished_planned: the finished jobs of this round's last plan, in its order: they stay in the plan, also those
+            of submissions that take part no more.
     """
     known: FinishedJobs = {}
     for record in reusable:
@@ -65,7 +65,7 @@ def make_plan(
         key=lambda job: (job.submission, _sort_key(job)),
     )
     replay = list(_replay_jobs(context, classify, attack_jobs, known))
-    # Who could carry something from one cell to the next is not to know which one it is in.
+    # A defence that could carry state from one cell to the next must not know which cell it plays.
     classify.sort(key=lambda job: (job.submission, context.secret_seed("place", *job.seed_parts)))
     return Plan((*attack_jobs.values(), *query_jobs.values(), *classify, *replay))
 
@@ -76,19 +76,19 @@ def _finished_attack_jobs(records: Iterable[JobRecord]) -> dict[str, Job]:
 
 
 def _finished_query_jobs(records: Iterable[JobRecord]) -> dict[Cell, Job]:
-    """Returns the finished jobs in which a defence was queried, by cell."""
+    """Returns the finished query jobs, by cell."""
     jobs = (_job_from_record(record) for record in records if record.stage is Stage.QUERY)
     return {cell: job for job in jobs for cell in job.cells}
 
 
 def _in_planned_order(jobs: Mapping[K, Job], finished: Sequence[JobRecord]) -> dict[K, Job]:
-    """Returns jobs that make pictures in the order in which they were planned before; new ones follow."""
+    """Returns jobs that make pictures in the order of the last plan; new ones follow."""
     before = {record.id: place for place, record in enumerate(finished)}
     return dict(sorted(jobs.items(), key=lambda item: before.get(item[1].id, len(before))))
 
 
 def _finished_defence_jobs(records: Iterable[JobRecord], classify: Iterable[Job]) -> Iterator[Job]:
-    """Yields the finished jobs of defences none of whose cells is in another job of the plan."""
+    """Yields the finished jobs of defences that share no cell with the jobs `classify`."""
     planned = {cell for job in classify for cell in job.cells}
     for record in records:
         job = _job_from_record(record)
@@ -155,7 +155,7 @@ def _cells_by_defence(cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, 
 def _defence_jobs(
     context: RoundContext, defence: str, cells: tuple[Cell, ...], sources: _Sources, known: FinishedJobs
 ) -> list[Job]:
-    """Returns the jobs that answer for these cells of one defence: those at hand and new ones."""
+    """Returns the jobs that answer these cells of one defence: finished ones and new ones."""
     play = job_id(
         stage=Stage.CLASSIFY,
         protocol=PROTOCOL_VERSION,
@@ -179,14 +179,14 @@ def _defence_jobs(
 
 
 def _source(cell: Cell, sources: _Sources) -> JobId | None:
-    """Returns the job that makes a cell's pictures, None for clean ones."""
+    """Returns the job that makes a cell's pictures, or None for clean pictures."""
     if cell.attack is None:
         return None
     return (sources.get((cell.defence, cell.attack)) or sources[None, cell.attack]).id
 
 
 def _reused(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[Job], tuple[Cell, ...]]:
-    """Returns the finished jobs that hold some of these keys, and the cells that none holds."""
+    """Returns the finished jobs that have one of these keys or more, and the cells whose key none of them has."""
     open_cells = {key: cell for cell, key in keys.items()}
     jobs = []
     for record in known:
@@ -200,9 +200,10 @@ def _reused(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[
 def _replay_jobs(
     context: RoundContext, classify: Sequence[Job], perturb: dict[str, Job], known: FinishedJobs
 ) -> Iterator[Job]:
-    """Yields replays of what was not replayed yet. They wait for everything: what they ask is drawn after the last.
+    """Yields finished replays, and new ones for cells that were not replayed yet.
 
-    Of a submission that takes part no more the replays that were judged stay, and no other is made: nothing starts it.
+    A new replay needs all `classify` jobs, because its questions are drawn after the last answer. A submission that
+    takes part no more keeps its judged replays and gets no new ones, because nothing starts its players.
     """
     everything = frozenset(job.id for job in classify)
     present = {submission.id for submission in context.roster}
@@ -227,7 +228,7 @@ def _replay_jobs(
 
 
 def _sort_key(job: Job) -> tuple[list[str], str]:
-    """Returns where a job stands among its defence's: the same whether it is finished or new."""
+    """Returns a job's sort key among the jobs of its defence, the same for a finished and a new job."""
     return [cell.attack or "" for cell in job.cells], job.id
 
 

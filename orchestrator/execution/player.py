@@ -1,7 +1,7 @@
-"""A player at work: a sandbox, the protocol's session, and deadlines.
+"""A running player: a sandbox, a protocol session, and deadlines.
 
-What arrived before a deadline counts. After any fault the player is over: a late reply must never be read as the next
-question's, so its sandbox is stopped and the job goes on with another.
+Replies that arrived before a deadline count. After any fault the player is asked nothing more, because a late reply
+must never be read as the reply to the next question: its sandbox is stopped and the job continues with another.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from orchestrator.protocol.messages import LimitsHeader, TaskHeader
 from orchestrator.sandboxes.base import POLL_SECONDS, Ending, Exit, Sandbox
 
 QueryAnswer = Callable[[wire.AttackQuery], wire.QueryReply]
-"""Returns the answer that an attack gets to a query."""
+"""Returns the reply to an attack's query."""
 GRACE_SECONDS = 1.0
 """Seconds after a deadline in which bytes that were already on their way are still read."""
 EXIT_SECONDS = 0.5
@@ -38,7 +38,8 @@ EXIT_SECONDS = 0.5
 class Player:
     """One player, from start to end.
 
-    Every question raises SubmissionFault for what the player did, InfrastructureFault for what we did, and Cancelled.
+    Every question raises SubmissionFault for a fault of the player, InfrastructureFault for a fault of ours, or
+    Cancelled.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class Player:
         self._clock, self._cancelled = clock, cancelled
         self._ambiguous_exits = ambiguous_exits or AmbiguousExitTracker()
         self.paused_seconds = 0.0
-        """How long others had the move in the questions so far: it is part of no limit of this player's."""
+        """Seconds for which the player waited for replies to its queries; they count in no limit of its own."""
 
     def say_hello(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
-        """Says hello and waits until the player has loaded."""
+        """Sends `hello` and waits until the player has loaded and is ready."""
         self._ask(self._session.ask_hello(task, limits, seed), limits.ready_seconds)
 
     def perturb(
@@ -64,7 +65,7 @@ class Player:
     ) -> Iterator[wire.CandidatesReply]:
         """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15).
 
-        `answer` is given each query of the attack's and returns what it is told; the attack's time stands still
+        `answer` is called with each query of the attack and returns the reply; the attack's time limit is paused
         meanwhile, unless the query is refused.
         """
         seconds = limits.perturb_limit(len(pixels))
@@ -76,14 +77,14 @@ class Player:
                     yield reply
                 elif isinstance(reply, wire.AttackQuery):
                     query = reply
-                    break  # before it is looked whether the time is over, which stands still now
+                    break  # before the deadline is checked: the attack's time is paused now
             if query is not None:
                 deadline += self._answer_query(query, answer, deadline)
 
     def _answer_query(self, query: wire.AttackQuery, answer: QueryAnswer | None, deadline: float) -> float:
-        """Has a query answered and sends the answer; returns for how many seconds the attack's time stood still.
+        """Sends the reply to a query; returns for how many seconds the attack's time was paused.
 
-        It does not for a query that is refused: nobody else has the move then, and an attack could ask on for ever.
+        A refused query pauses nothing: the attack waits for no defence, and could otherwise ask for ever.
         """
         if answer is None:  # pragma: no cover  the session allows queries only where somebody answers them
             raise TypeError("nobody answers queries here")
@@ -98,7 +99,7 @@ class Player:
         return paused
 
     def _hear_nothing(self) -> None:
-        """Looks for what the player wrote although it is to wait: then it is a flood, however its bytes arrived."""
+        """Raises OutputFlood if the player wrote while it had to wait for a reply, in whatever pieces that arrived."""
         data = self._receive(self._clock())
         if data == b"":
             self._raise_player_died()
@@ -108,7 +109,7 @@ class Player:
     def classify(self, pixels: Pixels, limits: Limits, seeds: list[int] | None = None) -> wire.AnswersReply:
         """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them.
 
-        `seeds` has one for each picture, where a defence may use chance (U13).
+        `seeds` has one seed for each picture if a defence may use randomness (U13).
         """
         reply = self._ask(self._session.ask_classify(pixels, seeds), limits.classify_seconds)
         if not isinstance(reply, wire.AnswersReply):  # pragma: no cover  the session allows nothing else
@@ -117,7 +118,7 @@ class Player:
 
     @property
     def gives_gradients(self) -> bool:
-        """Whether it said that it gives gradients."""
+        """Whether the player said in `ready` that it gives gradients."""
         return self._session.gives_gradients
 
     def gradient(self, pixels: Pixels, labels: list[int], limits: Limits) -> NDArray[np.float32]:
@@ -128,13 +129,13 @@ class Player:
         return reply.gradients
 
     def say_bye(self) -> OutputFlood | None:
-        """Says bye and gives the player a moment to leave; returns a fault where it wrote after its last reply.
+        """Sends `bye` and gives the player a moment to exit; returns a fault if it wrote after its last reply.
 
-        The player is still to be stopped.
+        The caller still has to stop the player.
         """
         until = self._clock() + EXIT_SECONDS
         count = self._session.unread_bytes
-        with suppress(InfrastructureFault):  # an engine that goes down meanwhile; how it ended is said by `stop`
+        with suppress(InfrastructureFault):  # if the engine goes down, `stop` reports how it ended
             if not count and self._sandbox.send(self._session.close_conversation(), until):
                 count = len(self._sandbox.receive(until) or b"")
         return OutputFlood(f"{count} bytes after the last reply") if count else None
@@ -180,7 +181,7 @@ class Player:
             raise Cancelled("cancelled by the operator")
 
     def _receive(self, deadline: float) -> bytes | None:
-        """Returns what the sandbox gives; an end that nobody can attribute is played again, or counts."""
+        """Returns bytes from the sandbox; `AmbiguousExitTracker` decides what an ambiguous exit is raised as."""
         try:
             return self._sandbox.receive(deadline)
         except AmbiguousExit as end:

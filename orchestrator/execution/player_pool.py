@@ -30,7 +30,7 @@ from orchestrator.sandboxes.base import Ending, Exit, Image, Sandbox, SandboxSpe
 
 
 def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> FaultRecord:
-    """Returns a submission's fault as the ledger keeps it: what it is charged to, and the pictures of its question."""
+    """Returns the ledger record of a submission's fault that is charged to `pictures` of its question's `asked`."""
     reason = fault.reason if isinstance(fault, ProtocolFault) else ""
     return FaultRecord(
         code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures, question_pictures=asked
@@ -40,8 +40,8 @@ def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> F
 def child_process_oom_faults(sandboxes: Iterable[SandboxRecord], faults: Iterable[FaultRecord]) -> list[FaultRecord]:
     """Returns a fault, charged to no picture, for each sandbox that was over its memory limit and lost no question.
 
-    There a process was killed that the player had started, and the player answered on, or hung. `faults` are those of
-    the step in which the sandboxes ended: each at the memory limit has a sandbox of its own.
+    In such a sandbox the kernel killed a process that the player had started, and the player kept answering, or hung.
+    `faults` are those of the step in which the sandboxes ended; each of them at the memory limit explains one sandbox.
     """
     full = [sandbox for sandbox in sandboxes if sandbox.reason is ExitReason.OUT_OF_MEMORY]
     reported = sum(fault.code == OutOfMemory.code for fault in faults)
@@ -58,12 +58,12 @@ class SandboxExit:
 
 
 def end_player(stop: Callable[[], Exit], exits: list[SandboxExit], fault: BaseException | None = None) -> None:
-    """Ends a player and notes it: the one place that says why a sandbox ended. `fault` is what it is ended for.
+    """Ends a player and appends its exit, with the reason, to `exits`. `fault` is why the player is ended, if any.
 
-    What the kernel did says more than what we ended it for, and that says more than how it went then.
+    A kill at the memory limit and a lost sandbox come first as the reason, then `fault`, then how the player ended.
 
     Raises:
-        InfrastructureFault: it could not be ended; it is noted as lost.
+        InfrastructureFault: the player could not be ended; its exit is recorded as lost.
     """
     try:
         player_exit = stop()
@@ -82,18 +82,18 @@ def end_player(stop: Callable[[], Exit], exits: list[SandboxExit], fault: BaseEx
 
 
 class PlayerPool:
-    """Starts the players of a job, hands out the one at work, and ends them.
+    """Starts the players of a job, returns the active one, and ends them.
 
     Args:
         context: the round.
-        submission: whose players they are.
-        job: the job's id, by which a sandbox is known to its backend.
-        draw_seed: is asked for the seed of every sandbox of a defence; an attack's is the same in each.
+        submission: the submission that the players run.
+        job: the job's id, under which the backend knows the sandboxes.
+        draw_seed: returns the seed of each new sandbox of a defence; all sandboxes of an attack get the same seed.
         device: the UUID of the GPU that they may use.
         prestart_allowed: whether a second sandbox may live while one plays (never on a GPU).
-        fresh_copy: what is started in place of the submission's image, where the kernel is not to know its files; see
+        fresh_copy: the copy of the submission's image to start instead, with files that the kernel has not cached; see
             `runs_from_copy`.
-        wrap_sandbox: is handed every sandbox, to record the conversation.
+        wrap_sandbox: wraps every sandbox, to record the conversation.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class PlayerPool:
         wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox,
     ) -> None:
         self.budget = FaultBudget()
-        """What faults may cost, asked before a sandbox is opened. Nothing is bounded unless an attempt begins so."""
+        """What faults may cost; checked before a sandbox is started. Unbounded until `begin_attempt` sets it."""
         self.ambiguous_exits = AmbiguousExitTracker()
         self.runs_from_copy = fresh_copy is not None
-        """Whether the sandboxes to come are started from the fresh copy, or from the image that play started."""
+        """Whether the next sandboxes start from the fresh copy, and not from the image that was used in play."""
         self.latest_seed: int | None = None
-        """The seed that a sandbox got last; None where none got one since the job's last finished step."""
+        """The seed of the latest sandbox; None if no sandbox was started since the job's last finished step."""
         self._context, self._submission, self._job, self._device = context, submission, job, device
         self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
         self._repeated_seed: int | None = None
@@ -127,30 +127,30 @@ class PlayerPool:
         self._lock = threading.Lock()
 
     def begin_attempt(self, budget: FaultBudget, *, replacement_due: bool = False) -> None:
-        """Prepares for an attempt at the job, also after `close`, with what faults may cost in it.
+        """Prepares for an attempt at the job with its fault budget, also after `close`.
 
-        `replacement_due` says that its first player replaces one that another process ended because of a fault.
+        `replacement_due`: whether its first player replaces one that another process ended because of a fault.
         """
         with self._lock:
             self._closed = False
         self.budget, self._replacement_due = budget, replacement_due
 
     def repeat_seed(self, seed: int | None) -> None:
-        """Gives this seed to later sandboxes; with None each gets a seed of its own again."""
+        """Gives this seed to all later sandboxes; with None each one gets its own seed again."""
         self._repeated_seed = seed
 
     def take_exits(self) -> list[SandboxExit]:
-        """Returns how the players ended that ended since this was asked last."""
+        """Removes and returns the exits of the players that ended since the last call."""
         exits = list(self._exits)
         self._exits.clear()
         return exits
 
     def start_player(self) -> Player:
-        """Returns a player that has loaded: its sandbox is opened, `hello` is sent, and `ready` is waited for.
+        """Starts a sandbox, sends `hello`, waits for `ready`, and returns the player.
 
         Raises:
-            SubmissionFault: it did not get ready. How its sandbox ended is noted.
-            InfrastructureFault: it could not be started.
+            SubmissionFault: the player did not get ready. Its sandbox was ended and its exit recorded.
+            InfrastructureFault: the sandbox could not be started, or was lost.
         """
         context, limits = self._context, self._context.limits
         attack = self._submission.side is Side.ATTACK
@@ -191,41 +191,41 @@ class PlayerPool:
         return self._context.images[self._submission.id]
 
     def _require_gradients(self, defence: Player) -> None:
-        """Raises NoGradients where the rules ask every defence for gradients and this one gives none (rule A12)."""
+        """Raises NoGradients if the rules require gradients of every defence and this one gives none (rule A12)."""
         if self._context.needs_gradients and not defence.gives_gradients:
             raise NoGradients(
                 "it does not give gradients, which rules.initial.crafted_on: self asks of every defence (A12)"
             )
 
     def _next_seed(self) -> int:
-        fresh = self._draw_seed()  # also where it is not used: seeds are counted by sandboxes, which are on record
+        fresh = self._draw_seed()  # also if unused: the ledger counts sandboxes, and each one takes a seed
         return fresh if self._repeated_seed is None else self._repeated_seed
 
     @property
     def has_active_player(self) -> bool:
-        """Whether the next question goes to a player that was asked before."""
+        """Whether the next question goes to a running player, and not to a fresh one."""
         return self._active is not None
 
     def prestart(self) -> None:
-        """Starts the next player in the background, if that is allowed and none is waiting."""
+        """Starts the next player in the background, if that is allowed and none is waiting yet."""
         with self._lock:
             if not self._prestart_allowed or self._prestarted is not None or self._closed:
                 return
             coming: Future[Player] = Future()
             threading.Thread(target=self._start_into, args=(coming,), name="player-prestart").start()
-            self._prestarted = coming  # not before: nobody would ever fulfil it where no thread can be started
+            self._prestarted = coming  # only now: if no thread can be started, nothing would fulfil the future
 
     @property
     def replacement_due(self) -> bool:
-        """Whether the next sandbox is opened because of a fault."""
+        """Whether the next sandbox replaces one that ended because of a fault."""
         return self._active is None and self._replacement_due
 
     def acquire_player(self) -> Player:
-        """Returns the player at work, or the next one.
+        """Returns the active player; if there is none, the next player becomes active.
 
         Raises:
-            GaveUp: faults of the submission have used up what they may cost.
-            SubmissionFault: the next player did not get ready; it counts in the budget.
+            GaveUp: the submission's faults have used up the budget.
+            SubmissionFault: the next player did not get ready, which counts against the budget.
         """
         if self._active is None:
             self.budget.raise_if_exhausted()
@@ -240,7 +240,7 @@ class PlayerPool:
         return self._active
 
     def discard_faulty_player(self, fault: SubmissionFault) -> None:
-        """Ends the player at work after a fault of its own."""
+        """Ends the active player after a fault of its own."""
         player, self._active = self._active, None
         if player is not None:
             self._replacement_due = True
@@ -248,10 +248,10 @@ class PlayerPool:
             end_player(player.stop, self._exits, fault)
 
     def retire_player(self, *, replacement_due: bool = False) -> list[FaultRecord]:
-        """Ends the player at work in peace, so that the next question meets a fresh one.
+        """Ends the active player in the normal way, so that the next question goes to a fresh one.
 
-        `replacement_due` says that a fault is why the next one has to be fresh. Returns the fault, charged to no
-        picture, of a player that wrote after its last reply; mostly nothing.
+        `replacement_due`: whether a fault is the reason for a fresh one. Returns one fault, charged to no picture, if
+        the player wrote after its last reply, else an empty list.
         """
         player, self._active = self._active, None
         if player is None:
@@ -262,12 +262,12 @@ class PlayerPool:
         return [] if fault is None else [fault_record(fault)]
 
     def close(self) -> None:
-        """Ends everything, the player started ahead included; none is started ahead any more."""
+        """Ends the active and the prestarted player, and prestarts no more until the next attempt."""
         with self._lock:
             self._closed = True
             waiting, self._prestarted = self._prestarted, None
         player, self._active = self._active, None
-        with ExitStack() as ending:  # which goes on where one of them cannot be ended
+        with ExitStack() as ending:  # ends the other one even if one cannot be ended
             if waiting is not None and waiting.exception() is None:
                 ending.callback(end_player, waiting.result().stop, self._exits)
             if player is not None:
@@ -281,5 +281,5 @@ class PlayerPool:
     def _start_into(self, future: "Future[Player]") -> None:
         try:
             future.set_result(self.start_player())
-        except BaseException as error:  # noqa: BLE001  raised where the player is wanted
+        except BaseException as error:  # noqa: BLE001  raised where the player is acquired
             future.set_exception(error)

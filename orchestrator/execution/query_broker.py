@@ -27,9 +27,9 @@ class Broker:
     """Answers the queries of one question to an attack.
 
     Args:
-        access: what may be asked.
-        budget: how far a candidate may be from its picture: what is nearer and misread is a success.
-        queries: the defence.
+        access: the access model, which says what an attack may query.
+        budget: how far a candidate may be from its picture; one within it that the defence misreads is a success.
+        queries: puts queries to the defence.
         first: the number of the question's first picture in the task.
         originals: the pictures of the question, u8 [n, c, h, w].
         labels: their true labels [n].
@@ -52,13 +52,13 @@ class Broker:
         self._originals, self._labels = originals, labels
         self._clock, self._sleep, self._started_at = clock, sleep, clock()
         self.record = QueryRecord.empty(len(originals))
-        """What was asked so far, for each picture of the question."""
+        """The queries so far, for each picture of the question."""
         self.record.attacked[:] = True
 
     def answer(self, query: AttackQuery) -> QueryReply:
-        """Returns the answer that the attack gets.
+        """Returns the reply to an attack's query.
 
-        A query that asks more about a picture than it has left is refused as a whole, and costs nothing.
+        A query that costs more than one of its pictures has left is refused as a whole, and costs nothing.
 
         Raises:
             InfrastructureFault: a fault of ours.
@@ -85,11 +85,11 @@ class Broker:
         return [self._left(position) for position in query.positions]
 
     def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int) -> None:
-        """Counts the queries, and notes which of them the defence misread or did not answer within the budget."""
+        """Counts the queries; records each picture's first success within the budget, and the defence's failures."""
         record, right = self.record, self._labels[positions]
         misread = (answers != right) & ~np.isin(answers, (ABSTAINED, NOT_ASKED))
         inside = np.zeros(len(positions), np.bool_)
-        if misread.any():  # distances are looked at where they matter
+        if misread.any():  # distances matter only for misread pictures
             inside[misread], _ = norms.judge_candidates(
                 self._originals[positions[misread]], pixels[misread], self._budget
             )
@@ -113,7 +113,7 @@ class Broker:
         return np.ascontiguousarray(shown, np.float32)
 
     def _on_grid(self, reply: QueryReply) -> QueryReply:
-        """Waits until the next time at which replies are sent."""
+        """Waits until the next time at which replies are sent, and returns the reply."""
         if grid := self._access.reply_seconds:
             self._sleep(grid - (self._clock() - self._started_at) % grid)
         return reply

@@ -1,4 +1,4 @@
-"""How far a query job is, said in the log about once a minute: such a job may take hours."""
+"""Logs the progress of a query job about once a minute, because such a job may take hours."""
 
 import numpy as np
 import structlog
@@ -11,12 +11,12 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.logs import QUERY_PROGRESS
 
 SECONDS_BETWEEN = 60.0
-"""From one line to the next, at least."""
+"""The least seconds between two lines of the log."""
 _log = structlog.get_logger()
 
 
 class QueryProgress:
-    """Counts the queries and pictures of a query job."""
+    """Counts the queries and pictures of a query job, and logs them."""
 
     def __init__(self, context: RoundContext, cell: Cell) -> None:
         self._log = _log.bind(contest=context.contest, round=context.round, submission=cell.defence, attack=cell.attack)
@@ -25,12 +25,12 @@ class QueryProgress:
         self._pictures = self._most_queries = self._done = self._done_here = self._queries = 0
 
     def begin(self, pictures: int, most_queries: int) -> None:
-        """Learns how many pictures the job has, and how many queries one of them costs at most."""
+        """Sets how many pictures the job has, and the most queries that one of them costs."""
         self._pictures, self._most_queries = pictures, most_queries
         self._began_at = self._said_at = self._clock()
 
     def begin_step(self, done: int) -> None:
-        """Learns how many pictures are in the steps before."""
+        """Sets how many pictures are in the steps before the one that begins."""
         self._done = done
 
     def note_pictures(self, count: int) -> None:
@@ -39,9 +39,10 @@ class QueryProgress:
         self._done_here += count
 
     def note_queries(self, count: int) -> None:
-        """Counts queries, and says how far the job is where it was not said for a while.
+        """Counts queries, and logs the progress if the last line is at least `SECONDS_BETWEEN` old.
 
-        `seconds_left` follows from the pictures that this process finished, `most_seconds_left` from the most queries.
+        `seconds_left` is estimated from the pictures that this process finished, `most_seconds_left` from the most
+        queries that the remaining pictures cost.
         """
         self._queries += count
         now = self._clock()

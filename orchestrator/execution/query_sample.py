@@ -1,7 +1,8 @@
-"""Some of the questions that a defence was asked as queries, drawn in secret, to be asked again in fresh sandboxes.
+"""Draws, in secret, some of the questions that a defence was asked as queries, to ask them again in fresh sandboxes.
 
-A defence that recognises queries and answers them otherwise misleads the attack, though its judge's sandbox has seen
-none (rules A9, A10). Whole questions are kept: asked again, an honest defence computes exactly the same.
+A defence that recognises queries and answers them differently misleads the attack, and replays of the `classify` jobs
+do not show it, because their sandboxes saw no query (rules A9, A10). Whole questions are kept, so that an honest
+defence computes exactly the same when it is asked again.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.stores.base import Blobs, get_array
 
 CHECKED_DECISIONS, FEWEST_QUESTIONS = 8, 2
-"""So many pictures of one query job are asked again at least, in so many questions at least."""
+"""The fewest pictures of one query job that are asked again, and the fewest questions."""
 
 
 def checked_questions(batch: int) -> int:
@@ -28,7 +29,7 @@ def checked_questions(batch: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedQuestion:
-    """One question to a defence: pictures u8 [k, c, h, w], the task's pictures they were asked for [k], answers [k]."""
+    """One question to a defence: pixels u8 [k, c, h, w], the task's pictures they were made for [k], answers [k]."""
 
     pixels: Pixels
     pictures: NDArray[np.int32]
@@ -45,7 +46,7 @@ class QuestionSample:
     seen: int = 0
 
     def offer(self, question: AskedQuestion) -> None:
-        """Perhaps keeps a question; one that was not answered throughout has no decision to compare."""
+        """Offers a question to the sample, unless some picture of it got no decision that could be compared."""
         if not self.size or not all(is_decision(int(answer)) for answer in question.answers):
             return
         self.seen += 1
@@ -55,7 +56,7 @@ class QuestionSample:
             self.kept[place] = _copy(question)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Returns the pictures kept, u8 [m, c, h, w], and i32 [m, 3] of question, picture and answer; or nothing."""
+        """Returns the pictures kept, u8 [m, c, h, w], and rows of question, picture and answer, i32 [m, 3]; or `{}`."""
         if not self.kept:
             return {}
         pixels = np.concatenate([each.pixels for each in self.kept])
@@ -71,7 +72,7 @@ def _rows(questions: Sequence[AskedQuestion]) -> NDArray[np.int32]:
 
 
 def sampled_questions(blobs: Blobs, step: events.StepFinished) -> list[AskedQuestion]:
-    """Returns the questions that a step of a query job kept. Raises StoreFault when they cannot be read."""
+    """Returns the questions that a step of a query job kept. Raises StoreFault if they cannot be read."""
     if "sampled_rows" not in step.blobs:
         return []
     pixels, rows = (get_array(blobs, step.blobs[name]) for name in ("sampled_pixels", "sampled_rows"))

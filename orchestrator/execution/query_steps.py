@@ -1,8 +1,8 @@
-"""A query job, step by step: pictures are made for one defence, which is asked about them meanwhile.
+"""Plays a query job, step by step: an attack makes pictures for one defence and queries it meanwhile.
 
-The organizers' own attacks are played here, in this process. What becomes of a picture does not depend on the others of
-its step, so that the size of a step decides only how much is lost when the orchestrator is killed. A submission that
-attacks has a sandbox of its own; its steps are its questions, as where it may ask nothing.
+The organizers' own attacks run in this process. The outcome of a picture does not depend on the other pictures of its
+step, so the size of a step decides only how much is lost if the orchestrator is killed. A submitted attack has a
+sandbox of its own; each step is one question to it, as for an attack that may not query.
 """
 
 from abc import ABC, abstractmethod
@@ -34,12 +34,12 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
 
 PICTURES_PER_STEP = 32
-"""Pictures that the organizers' attacks play at a time: so many share the questions to the defence."""
+"""Pictures that the organizers' attacks play at a time; their queries share the questions to the defence."""
 
 
 @dataclass(eq=False)
 class QueryStep:
-    """What one step came to: the pictures of the task that it played [k], what was made of them, and what was asked."""
+    """The result of one step: the numbers of its pictures in the task [k], the examples made of them, the queries."""
 
     index: NDArray[np.int32]
     examples: AdversarialExamples
@@ -47,7 +47,7 @@ class QueryStep:
     queries: DefenceQueries
 
     def blobs(self, context: RoundContext) -> dict[str, str]:
-        """Keeps the arrays; returns their digests by name."""
+        """Stores the arrays; returns their digests by name."""
         made, asked = self.examples, self.asked
         arrays: dict[str, NDArray[Any]] = {
             "index": self.index,
@@ -67,7 +67,10 @@ class QueryStep:
 
 
 class QuerySteps(ABC):
-    """The steps of a query job: parts of the pictures, and at last some questions again in fresh sandboxes."""
+    """The steps of a query job: one for each part of the pictures, then one that asks some questions again.
+
+    The questions of the last step are asked in fresh sandboxes of the defence.
+    """
 
     def __init__(
         self, job: Job, context: RoundContext, pool: PlayerPool, resumed_step: PartialStep | None = None
@@ -80,7 +83,7 @@ class QuerySteps(ABC):
     @property
     @abstractmethod
     def _most_queries(self) -> int:
-        """How many queries a picture costs at most."""
+        """The most queries that one picture costs."""
 
     @property
     def _questions(self) -> int:
@@ -93,10 +96,10 @@ class QuerySteps(ABC):
 
     @abstractmethod
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
-        """Plays one step; with `retire` those who played are ended before it is over."""
+        """Plays one step; with `retire`, ends the players before it returns."""
 
     def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        """Yields what is left of the job."""
+        """Yields the results of the remaining steps."""
         parts, checks = self._parts(), bool(self._context.replay.power)
         self._progress.begin(sum(map(len, parts)), self._most_queries)
         for number, pictures in enumerate(parts):
@@ -109,7 +112,7 @@ class QuerySteps(ABC):
             yield self._check_step(len(parts), [finished[number] for number in range(len(parts))])
 
     def _sample(self, number: int, steps: int) -> QuestionSample:
-        """Returns what keeps a step's share of the questions that are asked again; none where nothing is replayed."""
+        """Returns the sample that keeps a step's share of the questions to ask again; of size 0 without replays."""
         size = ceil(self._questions / steps) if self._context.replay.power else 0
         return QuestionSample(self._generator("sample", str(number)), size)
 
@@ -117,7 +120,7 @@ class QuerySteps(ABC):
         return np.random.default_rng(self._context.secret_seed("queries", *purpose, *self._job.seed_parts))
 
     def _check_step(self, number: int, played: Sequence[events.StepFinished]) -> StepResult:
-        """Asks some of the questions again, each in a sandbox of its own."""
+        """Asks some of the questions again, each in a fresh sandbox."""
         context = self._context
         asked = [each for step in played for each in sampled_questions(context.blobs, step)]
         chosen = self._generator("check").permutation(len(asked))[: self._questions]
@@ -134,13 +137,13 @@ class QuerySteps(ABC):
         return StepResult(number, blobs, check.faults, check.seconds, cells=(self._cell,), last=True)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns what was played of the step that ended with a fault of ours; None where nothing was."""
+        """Returns the played part of the step that a fault of ours interrupted, or None if nothing was played."""
         return None if self._check is None else self._check.partial_step(self._context.blobs)
 
 
 @dataclass(eq=False)
 class QueryCheck:
-    """Questions that are asked again: picture, answer then and answer now [m, 3], and how many were."""
+    """Questions asked again: rows of picture, answer then and answer now [m, 3], and how many are completed."""
 
     step: int
     rows: NDArray[np.int32]
@@ -150,14 +153,14 @@ class QueryCheck:
 
     @classmethod
     def begin(cls, number: int, resumed: PartialStep | None, blobs: Blobs) -> "QueryCheck":
-        """Returns a check with what another process asked of it."""
+        """Returns a new check, or one with the questions that another process asked."""
         if resumed is None or resumed.step != number or not resumed.blobs:
             return cls(number, np.empty((0, 3), np.int32))
         rows = get_array(blobs, resumed.blobs["checked_rows"])
         return cls(number, rows, resumed.completed, list(resumed.faults), resumed.seconds)
 
     def note(self, question: AskedQuestion, again: DefenceAnswers) -> None:
-        """Notes what a question was answered now."""
+        """Adds the answers that a question got now."""
         rows = np.column_stack([question.pictures, question.answers, again.answers])
         self.rows = np.concatenate([self.rows, rows.astype(np.int32)])
         self.completed += 1
@@ -165,11 +168,11 @@ class QueryCheck:
         self.seconds += again.seconds
 
     def save(self, blobs: Blobs) -> dict[str, str]:
-        """Keeps the rows; returns their digest by name."""
+        """Stores the rows; returns their digest by name."""
         return {"checked_rows": put_array(blobs, self.rows)}
 
     def partial_step(self, blobs: Blobs) -> PartialStep | None:
-        """Returns what was asked so far, for another process; None where nothing was."""
+        """Returns the questions asked so far, for another process, or None if none was."""
         if not self.completed:
             return None
         return PartialStep(
@@ -182,10 +185,10 @@ class QueryCheck:
 
 
 class SubmittedQuerySteps(QuerySteps):
-    """The steps of a query job whose attack is a submission: its sandbox and the defence's, joined by the broker.
+    """The steps of a query job whose attack is a submission: the broker joins its sandbox and the defence's.
 
-    Another process goes on with a step from its beginning: a fresh attack is asked the same question with the same
-    seed. As long as it asks what was asked before, it is told what was answered before.
+    Another process continues a step from its beginning: it asks a fresh attack the same question with the same seed. As
+    long as the attack makes the same queries as before, it gets the same replies as before.
     """
 
     def __init__(
@@ -202,11 +205,11 @@ class SubmittedQuerySteps(QuerySteps):
 
     @property
     def _most_queries(self) -> int:
-        """The budget at the lowest price."""
+        """The query budget divided by the lowest price."""
         return self._context.access.most_pictures
 
     def _parts(self) -> Sequence[Sequence[int]]:
-        """Returns the questions to the attack."""
+        """Returns the pictures of each question to the attack."""
         return _attack_questions(self._context)
 
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
@@ -225,7 +228,7 @@ class SubmittedQuerySteps(QuerySteps):
         broker = Broker(
             context.access, gate.budget, watched, pictures[0], pixels, labels, context.clock, context.cancelled.wait
         )
-        if resumed is not None and resumed.blobs:  # also where the attack now asks something else
+        if resumed is not None and resumed.blobs:  # even if the attack makes other queries now
             broker.record.failures[:] = get_array(context.blobs, resumed.blobs["failures"])
         output = AttackOutput(gate.missing_all(pixels))
         self._in_progress = number, queries, broker.record, output
@@ -262,7 +265,7 @@ class SubmittedQuerySteps(QuerySteps):
         return [fault.model_copy(update={"submission": self._cell.attack}) for fault in output.faults]
 
     def partial_step(self) -> PartialStep | None:
-        """Returns what was asked in the step that ended with a fault of ours; None where nothing was."""
+        """Returns the queries of the step that a fault of ours interrupted, or None if there was none."""
         if self._in_progress is None:
             return super().partial_step()
         number, queries, asked, output = self._in_progress
@@ -275,9 +278,9 @@ class SubmittedQuerySteps(QuerySteps):
 
 
 class UnstartedDefenceSteps(SubmittedQuerySteps):
-    """The steps of a query job whose defence cannot be started: its attack is not asked, and has no fault.
+    """The steps of a query job whose defence cannot be started: the attack is not asked, and has no fault.
 
-    No picture was played by the defence, so each is lost to it whatever the attack would have made of it (rule A7).
+    The defence plays no picture, so it loses every picture whatever the attack would have made of it (rule A7).
     """
 
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
@@ -303,7 +306,7 @@ class UnstartedDefenceSteps(SubmittedQuerySteps):
 
 
 class OrganizerQuerySteps(QuerySteps):
-    """The steps of a query job whose attack is the organizers' own."""
+    """The steps of a query job whose attack is one of the organizers' own."""
 
     def __init__(
         self, job: Job, context: RoundContext, pool: PlayerPool, resumed_step: PartialStep | None = None
@@ -314,7 +317,7 @@ class OrganizerQuerySteps(QuerySteps):
 
     @property
     def _most_queries(self) -> int:
-        """What the attack says of itself."""
+        """The number that the attack declares."""
         return self._attack.queries_per_picture
 
     def _parts(self) -> Sequence[Sequence[int]]:
@@ -322,7 +325,7 @@ class OrganizerQuerySteps(QuerySteps):
         return _split(self._attack.pictures(len(self._context.samples)), PICTURES_PER_STEP)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns what was asked in the step that ended with a fault of ours; None where nothing was."""
+        """Returns the queries of the step that a fault of ours interrupted, or None if there was none."""
         if self._in_progress is None:
             return super().partial_step()
         number, queries = self._in_progress
@@ -339,7 +342,7 @@ class OrganizerQuerySteps(QuerySteps):
             asked=QueryRecord.empty(len(pictures)),
             queries=queries,
         )
-        # By the attack and the picture alone: every defence meets the same chance.
+        # Seeds depend on the attack and the picture only: its randomness is the same against every defence.
         seeds = [context.secret_seed("query", attack.name, str(picture)) for picture in pictures]
         generators = [np.random.default_rng(seed) for seed in seeds]
         step.asked.attacked[:] = True
@@ -368,7 +371,7 @@ class OrganizerQuerySteps(QuerySteps):
 
 
 def attack_is_over(context: RoundContext, finished: FinishedSteps) -> bool:
-    """Returns whether an attack that queries has played all of its steps of a job, so that only its defence is left."""
+    """Returns whether an attack that queries has played all its steps of a job, so that only the defence is needed."""
     return all(number in finished for number, _ in enumerate(_attack_questions(context)))
 
 
@@ -378,5 +381,5 @@ def _attack_questions(context: RoundContext) -> list[range]:
 
 
 def _split(count: int, size: int) -> list[range]:
-    """Returns the numbers below `count`, so many at a time."""
+    """Returns the numbers below `count` in ranges of `size`; the last may be shorter."""
     return [range(start, min(start + size, count)) for start in range(0, count, size)]

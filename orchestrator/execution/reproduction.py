@@ -1,6 +1,6 @@
 """Plays a finding again, for people who doubt it: the same questions in fresh sandboxes. Nothing is recorded.
 
-The sandboxes run from what those of the round's replays did: a copy of the image's files, where the backend makes one.
+The sandboxes run from a copy of the image's files if the backend makes one, as in the round's replays.
 """
 
 import itertools
@@ -32,17 +32,17 @@ from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
 
 _AGAINST_PLAY = frozenset({FindingKind.ENVIRONMENT, FindingKind.CLOCK, FindingKind.INCONSISTENT})
-"""Kinds that may show between play and replay only."""
+"""Kinds of findings that may show only between play and replay."""
 REPEATS = 2
-"""So often an attack is asked the same again, as for its finding."""
+"""How often an attack is asked the same questions again, as for its finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """One question: what it was answered in play, when the finding was made, and now.
+    """One question, with its answers in play, when the finding was made, and now.
 
-    `margin` is what the defence claims now, None without scores. `refused`: it ended, broke the protocol or let the
-    deadline pass instead.
+    `margin` is that of the defence's scores now, None without scores. `refused`: the defence ended, broke the protocol
+    or missed the deadline instead of answering now.
     """
 
     attack: str | None
@@ -57,7 +57,7 @@ class QuestionRow:
 
 @dataclass(frozen=True, slots=True)
 class ReproducedSession:
-    """One recorded session in a fresh sandbox. `step` is its recorded number, `seed` what the sandbox gets now."""
+    """One recorded session, asked again in a fresh sandbox. `step` is its recorded number, `seed` the sandbox's now."""
 
     step: int
     purpose: str
@@ -68,7 +68,7 @@ class ReproducedSession:
 
 @dataclass(frozen=True, slots=True)
 class SeenDecision:
-    """A decision and where it was given: at a place of a sitting, or in play (step None)."""
+    """A decision and where it was given: at a position of a session, or in play (step None)."""
 
     answer: int
     step: int | None = None
@@ -77,7 +77,7 @@ class SeenDecision:
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:
-    """One question with more than one decision: each of them once, where it was given first."""
+    """One question that got more than one decision, each listed once, where it was given first."""
 
     attack: str | None
     picture: int
@@ -86,7 +86,7 @@ class Inconsistency:
 
 @dataclass(frozen=True, slots=True)
 class ChangedExample:
-    """One picture of an attack: how many values are others than in play each time, and between the times."""
+    """One picture of an attack: how many values differ from play in each repetition, and between the repetitions."""
 
     picture: int
     values_changed: tuple[int, ...]
@@ -96,13 +96,13 @@ class ChangedExample:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it, and whether the finding shows again.
+    """The result of playing a finding again, and whether the finding shows again.
 
-    `recorded_seeds` says whether sandboxes were told the seeds on record, else fresh ones: two sessions that shared a
-    seed on record share one again. `fresh_copy` is the digest of the copy of the image's files that they ran from;
-    empty where it was the image itself. Of a proof, `pairs_reproduced` of `pairs` of control and sequence show it now.
-    `refused` counts the questions that were answered in play and not now: it ended, broke the protocol or let the
-    deadline pass.
+    `recorded_seeds` says whether the sandboxes got the recorded seeds, and not fresh ones; sessions that shared a
+    recorded seed share a fresh one too. `fresh_copy` is the digest of the copy of the image's files that they ran
+    from, empty if they ran from the image itself. For a proof, `pairs_reproduced` of the `pairs` of control and
+    sequence show it now. `refused` counts the questions that were answered in play and not now, because the defence
+    ended, broke the protocol or missed the deadline.
     """
 
     reproduced: bool
@@ -122,9 +122,9 @@ class FindingReproducer:
     """Plays one finding again.
 
     Args:
-        context: of the round, its secret drawn anew: seeds that are not on record come from it.
-        view: the round's record.
-        finding: what to show again.
+        context: the round, with a newly drawn secret, from which seeds that are not recorded come.
+        view: the fold of the round's ledger.
+        finding: the finding to play again.
         device: the GPU to play on, if any.
         recorded_seeds: whether a defence's sandboxes get the recorded seeds, instead of fresh ones.
     """
@@ -146,10 +146,10 @@ class FindingReproducer:
         self._examples: dict[Cell, AdversarialExamples] = {}
 
     def reproduce(self) -> Reproduction:
-        """Returns what comes of it.
+        """Returns the result of playing the finding again.
 
         Raises:
-            StoreFault: what was asked is not on record.
+            StoreFault: the ledger does not have the questions.
             InfrastructureFault: a sandbox could not be started, or was lost.
         """
         attack = self._context.roster[self._finding.submission].side is Side.ATTACK
@@ -193,7 +193,7 @@ class FindingReproducer:
         )
 
     def _reproduce_queries(self) -> Reproduction:
-        """Asks questions that were queries again, each in a fresh sandbox: it is reproduced where they differ still."""
+        """Asks sampled queries again, each in a fresh sandbox; reproduced if more answers differ than noise gives."""
         played = self._view.query_steps(Cell(self._finding.submission, self._finding.disagreements[0].attack))
         asked = [(step, each) for step in played for each in sampled_questions(self._context.blobs, step)]
         count = checked_questions(self._context.limits.classify_batch)
@@ -286,16 +286,16 @@ class FindingReproducer:
         return ReproducedSession(step.step, session.purpose, session.batch, seed, tuple(lines))
 
     def _session_seed(self, recorded: int | None, step: int) -> int:
-        """Returns the seeds for a session's sandboxes: the recorded ones, or a fresh one for each of them."""
+        """Returns the seed for a session's sandbox: the recorded one, or the fresh one that stands for it."""
         fresh = self._context.secret_seed(self._finding.job, "seed", str(step))
         if recorded is None:
             return fresh
         return recorded if self._recorded_seeds else self._seeds.setdefault(recorded, fresh)
 
     def _reproduce_attack(self) -> Reproduction:
-        """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times.
+        """Asks an attack the same questions twice more; reproduced if its pictures differ from play both times.
 
-        As far as one sandbox went each time, as for the finding: a fresh one begins its chance anew.
+        As for the finding, each time counts as far as one sandbox went: a fresh one starts its randomness again.
         """
         batches = findings.repeated_steps(self._view, self._finding.submission, JobId(self._finding.job))
         index = [self._view.read_array(play, "index") for play, _, _ in batches]
@@ -323,7 +323,7 @@ class FindingReproducer:
     def _repeat_attack(
         self, step: events.StepFinished, index: list[NDArray[np.int32]], turn: int
     ) -> list[AdversarialExamples]:
-        """Returns an attack's candidates for batches of pictures, up to its first fault: from one fresh sandbox."""
+        """Returns an attack's examples for batches of pictures from one fresh sandbox, up to its first fault."""
         context, samples = self._context, self._context.samples
         gate = context.gate()
         pool = self._make_pool(step, None, turn)
@@ -344,7 +344,7 @@ class FindingReproducer:
         return examples
 
     def _make_pool(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> PlayerPool:
-        """Returns the players of one session: the first gets the seed, if any; later ones get fresh seeds."""
+        """Returns the player pool of one session: its first player gets `seed`, if any, later ones fresh seeds."""
         context, job = self._context, self._finding.job
 
         def fresh() -> Iterator[int]:
@@ -377,7 +377,7 @@ class FindingReproducer:
 
 
 def find_inconsistencies(sessions: tuple[ReproducedSession, ...], *, include_play: bool) -> tuple[Inconsistency, ...]:
-    """Returns the questions that got more than one decision; `include_play`: those of the play count as well."""
+    """Returns the questions that got more than one decision; `include_play`: decisions in play count as well."""
     seen: dict[tuple[str | None, int], dict[int, SeenDecision]] = {}
     for session in sessions:
         for place, line in enumerate(session.rows):
@@ -391,9 +391,10 @@ def find_inconsistencies(sessions: tuple[ReproducedSession, ...], *, include_pla
 
 
 def exceeds_noise(sessions: tuple[ReproducedSession, ...], inconsistent: int, noise: float) -> bool:
-    """Returns whether more questions got several decisions than devices that disagree as often as `noise` give.
+    """Returns whether more questions got several decisions than the noise rate of devices explains.
 
-    A question that is asked so many times disagrees at most so many times as often as one pair does.
+    `noise` is the rate at which one pair of answers disagrees; a question asked k times disagrees at most k times as
+    often.
     """
     question_counts = Counter((line.attack, line.picture) for session in sessions for line in session.rows)
     times = max(question_counts.values(), default=0)

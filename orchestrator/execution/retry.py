@@ -1,7 +1,7 @@
-"""Waiting for a backend that is away: an engine that is started again takes 10 to 20 s until it answers.
+"""Waits for a backend that is unavailable: an engine that restarts takes 10 to 20 s until it answers.
 
-Three attempts in two seconds would all meet the same closed door, so waiting takes no attempt. It is bounded and on
-record, and a backend that fails while it is there uses up attempts as ever.
+Three attempts in two seconds would all fail for the same reason, so waiting uses up no attempt. The wait is bounded and
+recorded; a backend that is available and fails uses up attempts as usual.
 """
 
 import threading
@@ -11,29 +11,29 @@ from orchestrator.execution.round_context import Clock
 from orchestrator.sandboxes.base import Backend
 
 MAX_WAIT_SECONDS = 120.0
-"""Seconds that a backend is waited for at a time."""
+"""The longest single wait for a backend, in seconds."""
 POLL_SECONDS = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class FailureStreak:
-    """Counts the attempts one after another that finished no step."""
+    """Counts the consecutive attempts that failed at the same step."""
 
     def __init__(self, finished: int) -> None:
         self._finished = finished
         self.length = 0
 
     def count_failure(self, finished: int) -> None:
-        """Takes that an attempt failed when so many steps of the job were finished."""
+        """Counts an attempt that failed when `finished` steps of the job were finished."""
         self.length = self.length + 1 if finished == self._finished else 1
         self._finished = finished
 
 
 def wait_for_backend(backend: Backend, clock: Clock, cancelled: threading.Event) -> float:
-    """Waits until the backend can play; returns for how many seconds, 0 where it can at once.
+    """Waits until the backend is available; returns the seconds that it waited, 0 if it was available at once.
 
     Raises:
-        BackendUnavailable: it could not for `MAX_WAIT_SECONDS` seconds.
+        BackendUnavailable: the backend was unavailable for `MAX_WAIT_SECONDS` seconds.
         Cancelled: the operator ended the round meanwhile.
     """
     started_at = clock()

@@ -1,6 +1,6 @@
-"""What is at hand before a round is played: finished work of this round and of the contest's earlier ones.
+"""Finds the finished jobs that a round can use before it is played: its own and those of the contest's earlier rounds.
 
-Work whose arrays are missing or damaged is not at hand, nor is what was built on it.
+A job with missing or damaged arrays is not usable, nor is a job that was built on it.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -15,7 +15,7 @@ from orchestrator.ledger.stores.base import Blobs
 
 @dataclass(frozen=True)
 class ReusableRound:
-    """An earlier round of the same task: its name, the hash of its ledger's last entry, and what of it is intact."""
+    """A round of the same task: its name, the hash of its ledger's last entry, and its usable jobs by their ids."""
 
     name: str
     head: str
@@ -24,13 +24,13 @@ class ReusableRound:
 
     @classmethod
     def from_view(cls, name: str, head: str, view: RoundView, blobs: Blobs) -> "ReusableRound":
-        """Returns a round with what of it can be used again."""
+        """Returns a round with those of its jobs that can be used again."""
         lost, _ = damaged_jobs(view, blobs)
         jobs = {name: job for name, job in _usable_jobs(view).items() if name not in lost}
         return cls(name, head, view, jobs)
 
     def events_of_jobs(self, jobs: Sequence[str]) -> list[events.Event]:
-        """Returns the events of these jobs: steps, ends, what replays covered and what they proved."""
+        """Returns the events of these jobs: their steps and ends, and the verdicts and findings of replays."""
         job_events: list[events.Event] = []
         round_ = self.view.round
         for job in jobs:
@@ -50,9 +50,9 @@ def reusable_jobs(view: RoundView, earlier_rounds: Sequence[ReusableRound]) -> l
 
 
 def finished_planned_jobs(view: RoundView, usable_jobs: Container[str] | None = None) -> list[events.JobRecord]:
-    """Returns the jobs of a round's last plan that are finished, in its order: they stay, whoever left since.
+    """Returns the finished jobs of a round's last plan, in its order, also of submissions that left since.
 
-    `usable_jobs` are those of its jobs that can be used; without it they are looked up.
+    `usable_jobs` are the ids of its usable jobs; without it they are looked up.
     """
     usable = _usable_jobs(view) if usable_jobs is None else usable_jobs
     return [job for job in view.round.planned_jobs if job.id in usable]
@@ -61,7 +61,7 @@ def finished_planned_jobs(view: RoundView, usable_jobs: Container[str] | None = 
 def jobs_without_verdict(view: RoundView) -> set[str]:
     """Returns the replays of defences that were begun, perhaps finished, and not judged.
 
-    What they ask follows from all answers of the round as it was planned: with other answers they ask something else.
+    Their questions are drawn from all answers of the round as it was planned; other answers lead to other questions.
     """
     round_ = view.round
     jobs = (round_.jobs[job] for job in round_.steps.keys() | round_.finished_jobs.keys() if job in round_.jobs)
@@ -69,13 +69,13 @@ def jobs_without_verdict(view: RoundView) -> set[str]:
 
 
 def _usable_jobs(view: RoundView) -> dict[str, events.JobRecord]:
-    """Returns the finished jobs of a round that another plan may use: they follow from what is in their keys alone."""
+    """Returns the finished jobs of a round that another plan may use: they depend only on the inputs of their keys."""
     left = view.round.finished_jobs.keys() - jobs_without_verdict(view)
     return {name: job for name, job in view.round.jobs.items() if name in left}
 
 
 def damaged_jobs(view: RoundView, blobs: Blobs) -> tuple[set[str], str]:
-    """Returns the jobs some of whose arrays cannot be read, with all that was built on them, and the first reason."""
+    """Returns the jobs with unreadable arrays, with all jobs that were built on them, and the first reason."""
     lost: set[str] = set()
     reason = ""
     for job, steps in view.round.steps.items():

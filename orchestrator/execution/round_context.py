@@ -1,4 +1,4 @@
-"""What stays the same through a round: everything that its jobs share."""
+"""What all jobs of a round share and what stays the same through the round."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ class RoundContext:
     contest: str
     round: str
     run: str
-    """Names what this orchestrator starts, so that a later one can tell what a dead one left behind."""
+    """Labels what this orchestrator starts, so that a later one can find what a killed one left behind."""
     task: Task
     samples: Samples
     policy: SandboxPolicy
@@ -47,48 +47,48 @@ class RoundContext:
     blobs: Blobs
     clock: Clock
     attack_backend: Backend | None = None
-    """What starts an attack that queries a defence, where that is not `backend`."""
+    """The backend that starts an attack that queries a defence, if it is not `backend`."""
     attack_devices: Mapping[str, str] = field(default_factory=dict)
-    """The GPU of an attack that queries, by that of the defence which it queries."""
+    """The GPU of an attack that queries, by the GPU of the defence that it queries."""
     unstarted: str = ""
-    """The submission whose players cannot be started, where that is known."""
+    """The submission whose players are known not to start; empty if there is none."""
     keep_scores: bool = False
-    """Whether the scores that defences give in play are kept."""
+    """Whether the scores that defences give in play are stored."""
     needs_gradients: bool = False
-    """Whether a defence that gives no gradients is refused, at its `ready` (rule A12)."""
+    """Whether a defence is refused after its `ready` if it gives no gradients (rule A12)."""
     allows_chance: bool = False
     """Whether a defence gets a seed with each picture (U13)."""
     access: Access = field(default_factory=Access)
     organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
     """The attacks of the roster that have no image, by their names."""
     picture_sets: Mapping[str, Pixels] = field(default_factory=dict)
-    """What the attacks of the roster handed in that are pictures, u8 [n, c, h, w], by their ids."""
+    """The pictures u8 [n, c, h, w] of those attacks of the roster that were submitted as pictures, by their ids."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
     def check_parameters(self) -> CheckParameters:
-        """What an examination needs of this round."""
+        """The parameters of this round's determinism checks."""
         return CheckParameters(self.replay, self.isolation, self.limits.classify_batch, self.secret)
 
     @property
     def limits(self) -> Limits:
-        """The amounts in the policy."""
+        """The limits in the policy."""
         return self.policy.limits
 
     def seeds_for(self, defence: str, pictures: Iterable[Pixels]) -> list[int] | None:
-        """Returns the seed of each picture [c, h, w] for a defence, None where it may use no chance (U13)."""
+        """Returns the seed of each picture [c, h, w] for a defence, or None if it may not use randomness (U13)."""
         if not self.allows_chance:
             return None
         return picture_seeds(self.secret, defence, map(array_digest, pictures))
 
     def gate(self) -> Gate:
-        """Returns what checks every candidate of an attack. Raises ValueError where the task has no budget."""
+        """Returns the gate that checks every candidate of an attack. Raises ValueError if the task has no budget."""
         if self.task.budget is None:
             raise ValueError(f"the task {self.task.name} has no budget, and an attack plays it")
         return Gate(self.task.budget, self.on_missing, self.on_violation)
 
     def queries(self, attack: str) -> bool:
-        """Returns whether an attack asks each defence while it makes pictures, and so makes others for each."""
+        """Returns whether an attack queries a defence while it makes pictures, and so makes different ones for each."""
         if attack in self.picture_sets:
             return False
         return attack in self.organizer_attacks or self.access.allows_queries
@@ -115,7 +115,7 @@ class RoundContext:
         )
 
     def queries_header(self) -> QueriesHeader | None:
-        """Returns what an attack may query, as it gets it; None where the contest allows nothing."""
+        """Returns the query limits as an attack gets them, or None if the contest allows no queries."""
         if not self.access.allows_queries:
             return None
         prices = {Want(kind): price for kind, price in self.access.prices.items()}
@@ -133,9 +133,10 @@ class RoundContext:
         return derive_seed(b"attack", str(self.seed), self.task.digest, attack.id)
 
     def query_key(self, attack: Submission) -> str:
-        """Returns what an attack's chance follows from where it queries.
+        """Returns the source of an attack's randomness in a query job: its seed, or the secret's hash.
 
-        The organizers' own draw from the round's secret: who knew it could prepare a defence for their pictures.
+        The organizers' attacks draw from the round's secret: if it were known, a defence could be prepared for their
+        pictures.
         """
         return digest(self.secret) if attack.id in self.organizer_attacks else str(self.attack_seed(attack))
 

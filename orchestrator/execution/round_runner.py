@@ -1,7 +1,7 @@
-"""A round, from its first event to its last.
+"""Plays a round, from its first event to its last.
 
-The executor plays what the plan says is ready; every event is in the ledger before the executor goes on. A round that
-was killed goes on from its ledger: finished jobs and finished steps are never played twice.
+The executor plays the jobs that are ready according to the plan; every event is in the ledger before the executor
+continues. A killed round resumes from its ledger: finished jobs and finished steps are never played twice.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ from orchestrator.protocol.messages import PROTOCOL_VERSION
 CurrentTime = Callable[[], str]
 """Returns the time as ISO 8601 in UTC."""
 EventCallback = Callable[[events.Event], None]
-"""Sees every event after it is in the ledger."""
+"""Is called with every event after it is in the ledger."""
 
 _SUPERSEDED = "another plan has other answers, and from these other replays follow; these were not judged yet"
 
@@ -50,10 +50,10 @@ class RoundRunner:
 
     Args:
         context: what stays the same through the round.
-        ledger: where events go, already read into `record`.
-        view: the fold of the ledger so far.
-        now: the time of an event.
-        on_event: sees every event.
+        ledger: where events are appended; `view` has its entries so far.
+        view: the fold of the ledger; new events are applied to it.
+        now: returns the time of a new event.
+        on_event: is called with every new event.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RoundRunner:
         self._now, self._on_event = now, on_event
 
     def open_round(self, contest: dict[str, Any], phase: str = "") -> None:
-        """Writes the round's first events. The secret's hash is on record before anything is played."""
+        """Appends the round's first events: the ledger has the secret's hash before anything is played."""
         context, task = self._context, self._context.task
         opening = events.RoundOpened(
             round=context.round,
@@ -89,12 +89,12 @@ class RoundRunner:
         self._append(opening, *(events.SubmissionAdmitted(**asdict(s)) for s in context.roster))
 
     def admit_new(self) -> None:
-        """Admits the submissions that came since the round was opened: only what is new is played (X4)."""
+        """Admits the submissions that were received since the round was opened; only new cells are played (X4)."""
         known = {submission.id for submission in self._view.round.roster}
         self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._context.roster if s.id not in known))
 
     def invalidate_damaged(self) -> None:
-        """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
+        """Invalidates the jobs whose arrays cannot be read any more, and those built on them: they are played again."""
         self._invalidate(*damaged_jobs(self._view, self._context.blobs))
 
     def _invalidate(self, lost: set[str], reason: str) -> None:
@@ -109,17 +109,17 @@ class RoundRunner:
         earlier_rounds: Sequence[ReusableRound] = (),
         preflight_event: events.Event | None = None,
     ) -> None:
-        """Plays what is left of `cells`; what an `earlier_rounds` round of the contest finished is copied from it (X4).
+        """Plays the rest of `cells`; jobs that one of the contest's `earlier_rounds` finished are copied from it (X4).
 
-        What was found of the place where it is played is `preflight_event` before anything is played there, and only
-        then: a run that finds everything finished adds nothing to the ledger.
+        `preflight_event` has the results of the checks of the machine or cluster. It is appended before the first job
+        is played, and not at all if every job is finished.
 
-        A submission whose job failed at every attempt, for a reason of its own, waits: the rest of the round is planned
-        without it, so that everybody else is played, replayed and judged, and the round stays open (X1).
+        A job that failed in every attempt for a reason of its own is parked. The rest of the round is planned without
+        its submission, so that all others are played, replayed and judged, and the round stays open (X1).
 
         Raises:
-            JobsParked: some submissions wait for another run; everybody else was played.
-            InfrastructureFault: something that every job needs failed; what was finished stays.
+            JobsParked: some submissions wait for another run; all others were played.
+            InfrastructureFault: something that every job needs failed; finished work stays in the ledger.
             Cancelled: the operator ended the round.
         """
         names = {"contest": self._context.contest, "round": self._context.round}
@@ -135,7 +135,7 @@ class RoundRunner:
                 preflight_event = None
             new = self._play_plan(executor)
             parked |= new
-            if all(event.stage is Stage.REPLAY for event in new.values()):  # which nothing else needs
+            if all(event.stage is Stage.REPLAY for event in new.values()):  # no other job needs a replay
                 break
             waiting |= {event.submission for event in new.values()}
         for job in self._plan.jobs:
@@ -150,16 +150,16 @@ class RoundRunner:
             _log.info("round_closed", **names, findings=len(self._view.round.findings))
 
     def _play_plan(self, executor: Executor) -> dict[str, events.JobParked]:
-        """Plays what is left of the plan; returns the jobs that were parked."""
+        """Plays the rest of the plan; returns the JobParked events of the jobs that were parked, by job."""
         self._import_pictures()
         parked = self._run_jobs(executor, [job for job in self._plan.jobs if job.stage is not Stage.REPLAY])
-        if not parked:  # else some answers are missing, and every replay follows from all of them
+        if not parked:  # else some answers are missing, and every replay depends on all of them
             self._commit_answers()
             parked = self._run_jobs(executor, self._replays_by_cost())
         return parked
 
     def _run_jobs(self, executor: Executor, jobs: Sequence[Job]) -> dict[str, events.JobParked]:
-        """Plays what is left of these jobs; returns those that were parked."""
+        """Plays the unfinished ones of these jobs; returns the JobParked events of those that were parked, by job."""
         finished = self._view.finished_jobs
         parked: dict[str, events.JobParked] = {}
         if finished.issuperset(job.id for job in jobs):
@@ -172,9 +172,9 @@ class RoundRunner:
         return parked
 
     def _replays_by_cost(self) -> list[Job]:
-        """Returns the replays of the plan, the longest first: else one slot plays the last one while others are idle.
+        """Returns the replays of the plan, the longest first, so that no slot is idle while another plays a long one.
 
-        Most of a replay is the start of its sandboxes, so what one of the submission's took so far tells its length.
+        Most of a replay is the start of its sandboxes, so the submission's processor time per sandbox estimates it.
         """
         replays = [job for job in self._plan.jobs if job.stage is Stage.REPLAY]
         cost = {name: self._processor_seconds_per_sandbox(name) for name in {job.submission for job in replays}}
@@ -186,14 +186,14 @@ class RoundRunner:
         return sum(known) / len(known) if known else 0.0
 
     def _import_pictures(self) -> None:
-        """Notes what was handed in as pictures. Nothing is started for it, so no executor does it."""
+        """Appends the events of jobs whose submission is pictures. They need no sandbox, so no executor plays them."""
         for job in self._plan.jobs:
             is_import = job.stage is Stage.PERTURB and job.submission in self._context.picture_sets
             if is_import and job.id not in self._view.finished_jobs:
                 self._append(*picture_import.import_events(job, self._context))
 
     def _make_plan(self, cells: Sequence[Cell], earlier_rounds: Sequence[ReusableRound]) -> None:
-        """Notes the plan, and what of it an earlier round finished."""
+        """Makes the plan; appends it if it is new, and copies the events of jobs that an earlier round finished."""
         now = self._view.round
         self._plan = make_plan(
             self._context, cells, reusable_jobs(self._view, earlier_rounds), finished_planned_jobs(self._view)
@@ -216,7 +216,7 @@ class RoundRunner:
         return JobRunner(job, self._context, self._view, device)
 
     def _prefers_device(self, job: Job, device: str | None) -> bool:
-        """Returns whether a replay would run on another device than the play: what depends on the device then shows."""
+        """Returns whether a job suits a device: a replay prefers one that the play did not use, to show differences."""
         if device is None or job.stage is not Stage.REPLAY:
             return True
         ends = self._view.round.finished_jobs_of(job.submission)
@@ -224,13 +224,13 @@ class RoundRunner:
         return device not in played_on
 
     def _commit_answers(self) -> None:
-        """Notes the ledger's head and what was answered, once everything is classified: replays follow from it."""
+        """Appends the ledger's head and the digest of all answers, once: the replays are drawn from them."""
         if self._view.round.answers_digest is None:
             answers = findings.answers_digest(self._view)
             self._append(events.AnswersCommitted(head=self._ledger.head, answers_digest=answers))
 
     def _record_verdict(self, job: Job) -> None:
-        """Notes what a finished replay covered and what it proves, once and together."""
+        """Appends a finished replay's verdict and its finding, if any, in one batch and only once."""
         context, round_ = self._context, self._view.round
         submission = round_.roster[job.submission]
         new: list[events.Event] = []
@@ -245,7 +245,7 @@ class RoundRunner:
         self._record_finding(finding, *new)
 
     def _record_finding(self, finding: Finding | None, *before: events.Event) -> None:
-        """Notes a finding that is not on record, together with the events before it."""
+        """Appends the events `before`, and in the same batch the finding if it is not recorded yet."""
         new = list(before)
         if finding is not None and finding.id not in {known.id for known in self._view.round.findings}:
             new.append(findings.finding_event(finding))
@@ -261,7 +261,7 @@ class RoundRunner:
 
 
 def _parked_message(parked: Iterable[events.JobParked]) -> str:
-    """Returns who waits, and why, in one line each."""
+    """Returns a line for each parked submission with the reason, and a line with the remedy."""
     first: dict[str, events.JobParked] = {}
     for event in parked:
         first.setdefault(event.submission, event)
