@@ -1,7 +1,8 @@
-"""Where jobs run. An executor decides neither order nor repetition: it runs what the plan says is ready.
+"""The interface of executors, which decide where jobs run.
 
-A new executor is one file in this folder whose last line is `plugin = TheClass`. What a job does is handed in, so an
-executor knows neither players nor ledgers.
+An executor decides neither order nor repetition: it runs the jobs that are ready according to the plan. It gets a
+function that makes jobs, so it knows neither players nor ledgers. A new executor is one file in this folder whose last
+line is `plugin = TheClass`.
 """
 
 from collections.abc import Callable, Generator
@@ -14,43 +15,43 @@ from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
 
 EventBatch = tuple[Event, ...]
-"""What is kept together, all or nothing."""
+"""Events that the ledger stores together, all or none."""
 
 
 class Emit(Protocol):
-    """Takes what happened in a job."""
+    """Passes a job's events to the ledger."""
 
     def __call__(self, *events: Event) -> None:
-        """Hands on events that are to be kept together, and returns when they are: a kill costs the step in flight.
+        """Returns when the events are stored, all together, so that a kill loses only the step in progress.
 
         Raises:
-            Cancelled: the run ended before they were kept.
+            Cancelled: the run ended before they were stored.
         """
         ...
 
 
 class JobHandle(Protocol):
-    """One job about to be played."""
+    """One job, to be played once."""
 
     def prepare(self) -> None:
         """Starts the first sandbox ahead of time, in the background. Optional; `run` works without it."""
         ...
 
     def run(self, emit: Emit) -> None:
-        """Plays the job to its end and hands out what happened. Raises what cannot be retried any more."""
+        """Plays the job to its end and emits its events. Raises errors that are not retried any more."""
         ...
 
     def assignment(self, partial_step: PartialStep | None = None) -> Assignment:
-        """Returns what is left of the job, for another process; `partial_step` is what that left the last time."""
+        """Returns the rest of the job, for another process; `partial_step` is what the previous process left."""
         ...
 
     def cancel(self) -> None:
-        """Ends it and has every job of its round end itself, from any thread. Safe to call twice and after `run`."""
+        """Ends this job and makes every job of its round end itself. Any thread may call it, twice or after `run`."""
         ...
 
 
 MakeJob = Callable[[Job, str | None], JobHandle]
-"""Makes the performance of a job on a device (the UUID of a GPU, or None)."""
+"""Returns the handle that plays a job on a device (the UUID of a GPU, or None)."""
 
 
 DevicePreference = Callable[[Job, str | None], bool]
@@ -58,13 +59,13 @@ DevicePreference = Callable[[Job, str | None], bool]
 
 
 def any_device(job: Job, device: str | None) -> bool:
-    """Every job suits every device."""
+    """Returns True: every job suits every device."""
     del job, device
     return True
 
 
 class Executor(Protocol):
-    """What runs the jobs of a plan."""
+    """Runs the jobs of a plan."""
 
     def run(
         self,
@@ -73,14 +74,14 @@ class Executor(Protocol):
         make_job: MakeJob,
         prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
-        """Yields what happens until the plan is done. Each is kept before the next is asked for.
+        """Yields the batches of events until the plan is done. The caller stores each batch before it takes the next.
 
-        A job that failed for good, for a reason of its own, is parked: that is yielded (`JobParked`), no other job of
-        its submission is started, and everything that does not need it is played.
+        A job that failed finally for a reason of its own is parked: its `JobParked` event is yielded, no other job of
+        its submission is started, and all jobs that do not need it are played.
 
-        Closed early, it ends what it runs, or lets go of what another may take up.
+        If the generator is closed early, it ends the jobs that it runs, or leaves them for another process to continue.
 
-        A job starts only when everything it needs has been yielded as finished. A free device takes a job that suits
-        it before others, and any before it is idle.
+        A job starts only after the ends of all jobs that it needs have been yielded. A free device takes a job that
+        prefers it before others, and takes any job rather than be idle.
         """
         ...

@@ -1,7 +1,7 @@
-"""Jobs in threads of this process, one slot a device.
+"""Runs jobs in threads of this process, one slot for each device.
 
-A slot is one CPU place or one GPU. On CPU slots the next job's first sandbox starts while a job plays, so that loading
-is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never share a GPU.
+A slot is a share of the processors or one GPU. On CPU slots the next job's first sandbox starts while a job plays, so
+that its loading delays nothing. On a GPU slot nothing starts ahead: two live sandboxes never share a GPU.
 """
 
 import threading
@@ -22,12 +22,12 @@ from orchestrator.executors.base import DevicePreference, EventBatch, JobHandle,
 
 _log = structlog.get_logger()
 _POLL_SECONDS = 0.5
-"""Seconds between two looks at signals: Python does not see one that came just before it began to wait."""
+"""Seconds between two checks for signals: Python does not see one that came just before it began to wait."""
 
 
 @dataclass(eq=False)
 class _RunningJob:
-    """A job on its way through a slot."""
+    """A job that runs in a slot, or that is prepared to."""
 
     job: Job
     handle: JobHandle
@@ -42,7 +42,7 @@ class _Slot:
 
 @dataclass(frozen=True, eq=False)
 class _ThreadMessage:
-    """What a thread has to say: what happened, or (without that) that its job ended, perhaps with an error."""
+    """A message of a job's thread: a batch of events, or, if that is empty, the job's end, perhaps with an error."""
 
     slot: _Slot
     batch: EventBatch = ()
@@ -54,7 +54,7 @@ class LocalExecutor:
     """Runs jobs on this machine.
 
     Args:
-        devices: one entry a slot: the UUID of a GPU, or None for a CPU place.
+        devices: one entry for each slot: the UUID of a GPU, or None for a CPU slot.
     """
 
     def __init__(self, devices: Sequence[str | None]) -> None:
@@ -72,19 +72,19 @@ class LocalExecutor:
         make_job: MakeJob,
         prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
-        """Yields what happens until the plan is done. Of the jobs that are ready, a free GPU takes one that suits it.
+        """Yields the batches of events until the plan is done. A free GPU prefers a ready job that suits it.
 
         Raises:
-            SparringError: what every job needs failed for good, or the round was cancelled. What happened up to then
-                was yielded.
-            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
+            SparringError: something that every job needs failed finally, or the round was cancelled. The events up to
+                then were yielded.
+            ValueError: the remaining jobs need jobs that are not in the plan, and none is parked.
         """
         yield from _Run(_RunInput(plan, make_job, prefers_device), finished_jobs, self._devices).events()
 
 
 @dataclass(frozen=True, slots=True)
 class _RunInput:
-    """What is to be run, and how."""
+    """The arguments of a run."""
 
     plan: Plan
     make_job: MakeJob
@@ -146,7 +146,7 @@ class _Run:
                 return self._messages.get(timeout=_POLL_SECONDS)
 
     def _fill_slots(self) -> None:
-        # What suits no free device goes to whichever is left: an idle GPU shows nothing.
+        # A job that suits no free device goes to any free one, so that no GPU is idle.
         for slot, suiting in ((slot, suiting) for suiting in (True, False) for slot in self._slots):
             if slot.running is None and (work := self._next_job(slot.device, preferred=suiting)):
                 slot.running = work
@@ -178,7 +178,7 @@ class _Run:
         self._messages.put(_ThreadMessage(slot, error=error))
 
     def _deliver(self, slot: _Slot, batch: EventBatch) -> None:
-        """Waits until it is kept, so that no more than one step of a job is ever in nobody's hands."""
+        """Passes events to the main thread and waits until they are stored: at most one step of a job is not yet."""
         news = _ThreadMessage(slot, batch)
         self._messages.put(news)
         while not news.stored.wait(_POLL_SECONDS):
@@ -186,12 +186,12 @@ class _Run:
                 raise Cancelled("the round ended before this was kept")
 
     def _end_all(self) -> None:
-        """Ends everything that still runs, also where ending one fails; after a complete run there is nothing."""
+        """Cancels the jobs that still run or are prepared, even if cancelling one fails, and joins their threads."""
         self._ended.set()
         running = [slot.running for slot in self._slots if slot.running]
-        with ExitStack() as ending:  # which runs the last first
+        with ExitStack() as ending:  # calls the last first: all cancels before the joins
             for work in running:
-                if work.thread and work.thread.ident:  # else it could not start
+                if work.thread and work.thread.ident:  # else the thread could not be started
                     ending.callback(work.thread.join)
             for work in (*self._prestarted, *running):
                 ending.callback(work.handle.cancel)
