@@ -1,4 +1,4 @@
-"""What an attack may ask the defence about while it makes its pictures (rule X6)."""
+"""The access of an attack to the defence while it makes its pictures (rule X6)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,27 +9,27 @@ class AccessKind(StrEnum):
     """What a query is answered with."""
 
     NONE = "none"
-    """Nothing may be asked: the attack makes its pictures once, for all defences."""
+    """The attack may ask nothing. It makes its pictures once, for all defences."""
     DECISION = "decision"
     """A label."""
     SCORES = "scores"
-    """A label, or a score for each class, as the attack wants."""
+    """A label, or a score for each class, whichever the attack requests."""
     GRADIENT = "gradient"
-    """A label, scores, or the gradient of the loss for the true label, as the attack wants."""
+    """A label, scores, or the gradient of the loss for the true label, whichever the attack requests."""
 
 
 class Transcript(StrEnum):
     """What is kept of the queries of an attack."""
 
     DIGEST = "digest"
-    """Counts and answers, and one digest of all that was asked and answered in a step."""
+    """Counts and answers, and one digest of all queries and replies of a step."""
     FULL = "full"
-    """Also what the digest is of: the pictures that were asked about, scores and gradients."""
+    """Also the data behind the digest: the pictures that were asked about, scores and gradients."""
 
 
 MAX_TRANSCRIPT_BYTES = 128 * 1024**2
-"""The most that the transcript of one attack on one defence may take, and the gradients of one step with which another
-pod goes on: a driver holds them several times while it writes them."""
+"""The largest transcript of one attack on one defence, in bytes, and the largest gradients of one step that are handed
+to another pod. A driver holds several copies while it writes them."""
 _VALUE_BYTES = 4
 
 
@@ -37,11 +37,11 @@ _VALUE_BYTES = 4
 class Access:
     """The access model of a contest.
 
-    `queries` is how many queries each picture of the task may cost. Each picture that a defence is asked about costs
-    the price of its kind: `decision_price`, `scores_price` or `gradient_price`. `batch` is how many pictures are in one
-    query at most. Scores are rounded to `decimals` where that is given, and with `top_score_only` all but the largest
-    are withheld. `reply_seconds` is the grid on which replies are sent, so that how long one took says less; 0 sends
-    them at once. `transcript` says what is kept of the queries.
+    `queries` is the query budget of each picture of the task. Each picture that a defence is asked about costs the
+    price of the kind of query: `decision_price`, `scores_price` or `gradient_price`. `batch` is the largest number of
+    pictures in one query. Scores are rounded to `decimals` if that is given, and with `top_score_only` all but the
+    largest are withheld. Replies are sent at multiples of `reply_seconds`, so that the time of a reply reveals less; 0
+    sends them at once. `transcript` says what is kept of the queries.
     """
 
     kind: AccessKind = AccessKind.NONE
@@ -74,7 +74,7 @@ class Access:
 
     @property
     def prices_in_words(self) -> str:
-        """Which queries count as more than one, such as `a gradient counts as 10`; empty where none does."""
+        """The prices above 1 in words, such as `a gradient counts as 10`; empty if there are none."""
         nouns = {
             AccessKind.DECISION: "a label counts",
             AccessKind.SCORES: "scores count",
@@ -84,11 +84,11 @@ class Access:
 
     @property
     def most_pictures(self) -> int:
-        """About how many pictures the defence may be asked for each picture of the task, at the lowest price."""
+        """The largest number of queried pictures for each picture of the task, at the lowest price."""
         return self.queries // min(self.prices.values()) if self.prices else 0
 
     def largest_transcript(self, pictures: int, shape: tuple[int, int, int], classes: int) -> int:
-        """Returns how many bytes the transcript about so many pictures of a task takes at most."""
+        """Returns the largest possible size, in bytes, of the transcript for so many pictures of a task."""
         values = prod(shape)
         sizes = {
             AccessKind.DECISION: values + _VALUE_BYTES * classes,
@@ -104,5 +104,5 @@ class Access:
 
     @property
     def shows_scores(self) -> bool:
-        """Whether it may ask for scores."""
+        """Whether an attack may ask for scores."""
         return self.kind in {AccessKind.SCORES, AccessKind.GRADIENT}

@@ -1,7 +1,7 @@
-"""One job, put down so that another process can play what is left of it.
+"""A file that describes one job, so that another process can play the rest of it.
 
-`execution.job_input` makes it, `executors.kubernetes.shared_volume` carries it.
-A pydantic model because it is read back from a volume, perhaps by another version.
+`execution.job_input` makes it, `executors.kubernetes.shared_volume` writes and reads it. It is a pydantic model because
+it is read from a volume, perhaps by another version.
 """
 
 from typing import Annotated, Literal
@@ -16,19 +16,20 @@ class _AssignmentPart(BaseModel):
 
 
 class PartialStep(_AssignmentPart):
-    """What was played of a step when its player had to be replaced and there was no other.
+    """The part of a step that was played when its player had to be replaced and no other player was available.
 
-    `completed` questions of step `step` have an outcome: a row each of `blobs`, the arrays of
-    execution.interactions.DefenceAnswers, with NaN behind them. `singles_left` and `sandbox_count` are as there; the
-    last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are as in
-    StepFinished, so far; `sandboxes` are those that ended since the last finished step; `seed` is what the latest was
-    told, None where there was none. `replacement_due` says that the next player of the job's submission is opened
-    because of a fault of its own.
+    `completed` questions of step `step` have an outcome, each a row of `blobs`: the arrays of
+    execution.interactions.DefenceAnswers, whose other rows are NaN. `singles_left` and `sandbox_count` are as there;
+    the last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are those of
+    StepFinished so far. `sandboxes` are those that ended since the last finished step. `seed` is the seed that the
+    latest sandbox got, None if there was none. `replacement_due`: whether the next player of the job's submission is
+    opened because of a fault of its own.
 
-    `divergences` is how often the attack of a query job asked something else as its question began again for this.
+    `divergences` counts how often the attack of a query job asked something else when its question was begun again for
+    this reason.
 
-    Of a query job `blobs` are those of execution.defence_queries, and `completed` counts the answers. Where the attack
-    is a submission they have a row of `failures` for each of the step's pictures as well.
+    In a query job, `blobs` are those of execution.defence_queries, and `completed` counts the answers. If the attack is
+    a submission, `blobs` also have a row of `failures` for each of the step's pictures.
     """
 
     step: int = Field(ge=0)
@@ -48,19 +49,20 @@ class PartialStep(_AssignmentPart):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """What grows with every question that came to something, a fault included.
+        """A value that grows with every question that got an answer or a fault.
 
-        Where an attack asked something else, answers are of no use any more. So that comes first.
+        `divergences` comes first, because if an attack asked something else, the earlier answers cannot be used any
+        more.
         """
         return self.divergences, self.completed + len(self.faults)
 
 
 class Assignment(_AssignmentPart):
-    """A job, the round that it is part of, and everything of its record that the job reads.
+    """A job with the part of its round's ledger that the job reads.
 
-    `events` are the excerpt, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
-    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `attack_image` the submission that
-    queries it, empty where none does; `partial_step` what an earlier attempt left.
+    `events` are that part, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
+    `secret` is the round's secret, in hex digits. `image` is the image that plays, by its digest; `attack_image` that
+    of the attack that queries it, empty if none does; `partial_step` the part of a step that an earlier attempt left.
     """
 
     version: Literal[1] = 1

@@ -1,7 +1,7 @@
-"""What people do in a contest, as its ledger keeps it: who, and why. When is the ledger's own.
+"""The events of a contest: what people did, who did it, and why. The ledger adds the time.
 
-Nothing is ever edited: a withdrawal, a disqualification, a correction and a changed rule are acts of their own. Models
-for the same reason as in `events`: they are read back from disk years later.
+No event is ever edited: a withdrawal, a disqualification, a correction and a change of rules are events too. Events are
+pydantic models for the reason that `events` gives: they are read back from disk, perhaps years later.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from orchestrator.domain.versions import FORMAT_VERSION
 
 ACTOR_LIMIT = 120
 Actor = Annotated[str, Field(min_length=1, max_length=ACTOR_LIMIT), AfterValidator(reject_control_characters)]
-"""Who acted, as the operator gave it. It is published."""
+"""The name of the person who acted, as the operator gave it. It is published."""
 Reason = Annotated[str, Field(min_length=1, max_length=2000)]
 Handle = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-"""What an arrival, a request and an appeal are called: sixteen hex digits, drawn at random."""
+"""The id of an arrival, a request or an appeal: sixteen hex digits, drawn at random."""
 _Word = Annotated[str, Field(max_length=120), AfterValidator(reject_control_characters)]
 _Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 
@@ -29,10 +29,10 @@ class _ContestEvent(BaseModel):
 
 
 class ContestOpened(_ContestEvent):
-    """The first act.
+    """The first event of a contest.
 
     `contest` is the whole resolved contest file; `key_fingerprint` the fingerprint of the organizers' key. `software`
-    is the version of this software that opened it, `ledger_version` that of the ledger's own form.
+    is the version of this software that opened the contest, `ledger_version` the version of the ledger's format.
     """
 
     kind: Literal["contest_opened"] = "contest_opened"
@@ -44,16 +44,16 @@ class ContestOpened(_ContestEvent):
 
 
 class PersonRecord(_ContestEvent):
-    """A participant (rule A1). `id` is what tells people apart, such as an e-mail address; it is not published."""
+    """A participant (rule A1). `id` identifies the person, such as an e-mail address; it is not published."""
 
     id: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
     name: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
     organizer: bool = False
-    """Whether this person is of the organizing institution (rule A5)."""
+    """Whether this person belongs to the organizing institution (rule A5)."""
 
 
 class TeamAdded(_ContestEvent):
-    """A team with its people. Adding it again replaces its people from then on."""
+    """A team was added with its members. Adding it again replaces its members from then on."""
 
     kind: Literal["team_added"] = "team_added"
     actor: Actor
@@ -64,11 +64,10 @@ class TeamAdded(_ContestEvent):
 class SubmissionReceived(_ContestEvent):
     """A submission was admitted to the contest.
 
-    `attempts_left` is how many attempts its team has after this one: in all (A4) or on that day (C9), and 0 where the
-    contest limits neither.
-    `digest` is the identity of what is started, `folder` where the organizers keep its files, empty for an image.
-    `warnings` are what its team was told, such as a missing licence (rule A6). `pixels` and `decoder` are those of
-    pictures, see `submissions.Submission`; both are empty for a program.
+    `attempts_left` is how many attempts its team has after this one: in all (A4) or on that day (C9), and 0 if the
+    contest limits neither. `digest` identifies what is started; `folder` is the folder in which the organizers keep its
+    files, empty for an image. `warnings` are those that its team got, such as a missing licence (rule A6). `pixels` and
+    `decoder` are set for pictures, see `submissions.Submission`; both are empty for a program.
     """
 
     kind: Literal["submission_received"] = "submission_received"
@@ -89,11 +88,11 @@ class SubmissionReceived(_ContestEvent):
     pixels: str = ""
     decoder: str = ""
     arrival: Handle | Literal[""] = ""
-    """The arrival that this answers, empty for what was handed in at the organizers' desk."""
+    """The arrival from which the submission comes; empty if an organizer submitted it with a command."""
 
 
 class SubmissionRefused(_ContestEvent):
-    """A submission was not admitted, for these reasons. It used up nothing. `arrival` as in `SubmissionReceived`."""
+    """A submission was refused because of `problems`. It costs no attempt. `arrival` is as in `SubmissionReceived`."""
 
     kind: Literal["submission_refused"] = "submission_refused"
     actor: Actor
@@ -106,7 +105,7 @@ class SubmissionRefused(_ContestEvent):
 
 
 class SubmissionWithdrawn(_ContestEvent):
-    """Its team takes a submission back. It stays on record, unranked, and counts as an attempt."""
+    """A submission was withdrawn by its team. It is still shown, unranked, and counts as an attempt."""
 
     kind: Literal["submission_withdrawn"] = "submission_withdrawn"
     actor: Actor
@@ -115,7 +114,7 @@ class SubmissionWithdrawn(_ContestEvent):
 
 
 class SubmissionDisqualified(_ContestEvent):
-    """The organizers take a submission out of the ranking."""
+    """The organizers took a submission out of the ranking."""
 
     kind: Literal["submission_disqualified"] = "submission_disqualified"
     actor: Actor
@@ -124,7 +123,7 @@ class SubmissionDisqualified(_ContestEvent):
 
 
 class SubmissionCorrected(_ContestEvent):
-    """What a submission says of itself was wrong or late: its licence or its source address (rule A6)."""
+    """A submission's licence or source address was corrected, or given late (rule A6). None leaves a field as it is."""
 
     kind: Literal["submission_corrected"] = "submission_corrected"
     actor: Actor
@@ -145,7 +144,7 @@ class RoundPlayed(_ContestEvent):
 
 
 class RulesChanged(_ContestEvent):
-    """The boards are judged by these rules from now on. What was played stays."""
+    """Leaderboards follow these rules from now on. Rounds that were played are kept."""
 
     kind: Literal["rules_changed"] = "rules_changed"
     actor: Actor
@@ -154,7 +153,7 @@ class RulesChanged(_ContestEvent):
 
 
 class RejudgementDropped(_ContestEvent):
-    """A change of rules was looked at and not made."""
+    """The organizers considered a change of rules and did not make it."""
 
     kind: Literal["rejudgement_dropped"] = "rejudgement_dropped"
     actor: Actor
@@ -172,16 +171,16 @@ class BundlePublished(_ContestEvent):
 
 
 class Role(StrEnum):
-    """What somebody may do in a contest. Who is of which team say the teams."""
+    """A role of a person in a contest. Membership of a team is not a role: see `TeamAdded`."""
 
     ORGANIZER = "organizer"
     RATER = "rater"
     BOARD = "board"
-    """Of the review board."""
+    """A member of the review board."""
 
 
 class RoleGranted(_ContestEvent):
-    """Somebody has a role from now on. Granting it again replaces the name."""
+    """A person has a role from now on. Granting it again replaces the person's name."""
 
     kind: Literal["role_granted"] = "role_granted"
     actor: Actor
@@ -190,7 +189,7 @@ class RoleGranted(_ContestEvent):
 
 
 class RoleRevoked(_ContestEvent):
-    """Somebody has a role no more. `person` is an id as in `PersonRecord`."""
+    """A person lost a role. `person` is an id as in `PersonRecord`."""
 
     kind: Literal["role_revoked"] = "role_revoked"
     actor: Actor
@@ -200,13 +199,13 @@ class RoleRevoked(_ContestEvent):
 
 
 class SubmissionArrived(_ContestEvent):
-    """The last byte of what a team hands in is here; what becomes of it says a later event that names it.
+    """A submission arrived completely. A later event, which names the arrival, says whether it is received or refused.
 
-    `last_byte` is when that was, in UTC: what counts for the close, for the day (C9) and for what is earlier (A16).
-    It is before the time of this entry where others wrote to the ledger meanwhile, and empty in older ledgers, where
-    the entry's time counts. What came is a file of `size` bytes with this digest, or an image: then `image` is
-    `NAME@sha256:...`, `digest` its digest, `size` 0 and `file_name` empty. `name` and `side` are empty where the
-    manifest says them.
+    `last_byte` is the time of its last byte, in UTC. It decides whether the submission is before the close and to which
+    day it belongs (C9); the order of the ledger decides which submission is earlier (A16). It is earlier than this
+    entry's time if others wrote to the ledger meanwhile, and empty in older ledgers, where the entry's time counts.
+    What arrived is a file of `size` bytes with this digest, or an image: then `image` is `NAME@sha256:...`, `digest`
+    its digest, `size` 0 and `file_name` empty. `name` and `side` are empty if the manifest gives them.
     """
 
     kind: Literal["submission_arrived"] = "submission_arrived"
@@ -232,7 +231,7 @@ class SubmissionArrived(_ContestEvent):
 
 
 class ArrivalMatched(_ContestEvent):
-    """What arrived is the same as a submission of the same team that plays already; it used up nothing."""
+    """An arrival is identical to a submission of the same team that plays already. It costs no attempt."""
 
     kind: Literal["arrival_matched"] = "arrival_matched"
     actor: Actor
@@ -241,7 +240,7 @@ class ArrivalMatched(_ContestEvent):
 
 
 class RoundRequested(_ContestEvent):
-    """Somebody asks for a round to be played: of one task, or of all where `task` is empty."""
+    """Somebody requested that a round be played: on one task, or on every task if `task` is empty."""
 
     kind: Literal["round_requested"] = "round_requested"
     actor: Actor
@@ -251,7 +250,7 @@ class RoundRequested(_ContestEvent):
 
 
 class RoundRequestClosed(_ContestEvent):
-    """Nobody plays a requested round any more: it is complete, or could not be played and why, or was called off."""
+    """A request for a round ended: the round was played, failed because of `problem`, or was cancelled."""
 
     kind: Literal["round_request_closed"] = "round_request_closed"
     actor: Actor
@@ -261,7 +260,7 @@ class RoundRequestClosed(_ContestEvent):
 
 
 class ContestAnnounced(_ContestEvent):
-    """The organizers say something to everybody."""
+    """The organizers made an announcement to everybody."""
 
     kind: Literal["contest_announced"] = "contest_announced"
     actor: Actor
@@ -270,7 +269,7 @@ class ContestAnnounced(_ContestEvent):
 
 
 class SubmissionsClosed(_ContestEvent):
-    """Nothing is received from now on, whatever the contest file's dates say. What arrived before is still admitted."""
+    """The organizers closed submissions, whatever the contest file's dates say. Earlier arrivals are still admitted."""
 
     kind: Literal["submissions_closed"] = "submissions_closed"
     actor: Actor
@@ -278,7 +277,7 @@ class SubmissionsClosed(_ContestEvent):
 
 
 class SubmissionsReopened(_ContestEvent):
-    """The organizers take back that they closed submissions: the contest file's dates decide again."""
+    """The organizers reopened submissions: the contest file's dates apply again."""
 
     kind: Literal["submissions_reopened"] = "submissions_reopened"
     actor: Actor
@@ -286,7 +285,7 @@ class SubmissionsReopened(_ContestEvent):
 
 
 class AppealFiled(_ContestEvent):
-    """A team objects to what was decided about its submission, or to one finding against it."""
+    """A team appealed against a decision about its submission, or against one finding."""
 
     kind: Literal["appeal_filed"] = "appeal_filed"
     actor: Actor
@@ -298,7 +297,7 @@ class AppealFiled(_ContestEvent):
 
 
 class AppealDecided(_ContestEvent):
-    """The review board decided about an appeal, once and for all."""
+    """The review board decided an appeal. The decision is final."""
 
     kind: Literal["appeal_decided"] = "appeal_decided"
     actor: Actor
@@ -308,64 +307,64 @@ class AppealDecided(_ContestEvent):
 
 
 NameOf = Callable[[str], str]
-"""Returns what to call a person, by the id that the ledger has."""
+"""Returns the name to show for a person, given the id in the ledger."""
 
 
 class FormatEvent(_ContestEvent):
     """An event of one contest format. Its `kind` has the format's name before a dot: `tournament.finalists_promoted`.
 
-    Which kinds there are says `Format.event_types`; see `ledger.event_registry`.
+    `Format.event_types` lists the kinds of a format; see `ledger.event_registry`.
     """
 
     withheld_fields: ClassVar[frozenset[str]] = frozenset()
-    """Fields that no public bundle shows. Each needs a default."""
+    """Fields that are left out of public bundles. Each needs a default."""
     changes_boards: ClassVar[bool] = True
-    """Whether results are computed again at once. Where there are thousands of a kind, they are at a later event."""
+    """Whether results are computed again at once. False for kinds with thousands of events; a later event does it."""
 
     kind: str
     actor: Actor
     reason: Annotated[str, Field(max_length=2000)] = ""
-    """Why, where it is not plain."""
+    """The reason, if one was given."""
 
     def follows_from(self) -> tuple[str, str] | None:
-        """Returns the round and the task from whose boards this event follows, None where it was decided freely."""
+        """Returns the round and task from whose leaderboards this event follows, None if it was decided freely."""
         return None
 
     def recorded_round(self) -> str:
-        """Returns the round of which this event records what came out, "" for none: see `LedgerFold.round_events`."""
+        """Returns the round whose result this event records, "" for none: see `LedgerFold.round_events`."""
         return ""
 
     @property
     def kind_in_words(self) -> str:
-        """Its kind as people read it, without the format's name: `picture received`."""
+        """Its kind in words, without the format's name: `picture received`."""
         return self.kind.rpartition(".")[2].replace("_", " ")
 
     def summary(self) -> dict[str, str]:
-        """Returns what it says, for people, a word or two for each part."""
+        """Returns its fields in words, by name; fields with their default value are left out."""
         fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)
         return {name: _in_words(value) for name, value in fields.items()}
 
     def in_words(self, name_of: NameOf) -> str:
-        """Returns what was done, to be read after the name of who did it: `published d1`, without its explanation.
+        """Returns what was done, to be read after the actor's name, without the explanation: `published d1`.
 
-        `name_of` returns what to call a person by their id. A format says it of each of its events.
+        `name_of` returns the name of a person, given the id. A format overrides this for each of its events.
         """
         del name_of
         said = "; ".join(f"{part}: {text}" for part, text in self.summary().items() if part != "reason")
         return f"noted: {self.kind_in_words}" + (f" ({said})" if said else "")
 
     def explanation(self) -> str:
-        """Returns the reason that was given, or what a team says, "" where there is none."""
+        """Returns the reason that was given, or the team's statement, "" if there is none."""
         return self.reason
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns what it means for a submission on a task and why, for its history; None where it is of no concern."""
+        """Returns its effect on a submission and the reason, for the submission's history; None if it has no effect."""
         del submission, task
         return None
 
 
 def _in_words(value: object) -> str:
-    """Returns a value of an event's JSON on one line: records in a list, such as transfers, are counted."""
+    """Returns a value of an event's JSON as one line. Records in a list, such as transfers, are only counted."""
     match value:
         case [dict(), *_]:
             return str(len(value))

@@ -1,7 +1,7 @@
-"""What a contest format is: the one seam between the software and the rules of a contest.
+"""The interface of a contest format: the only connection between the software and the rules of a contest.
 
-A format is a package under `formats/`, or of another distribution (entry points of the group `sparring.formats`). It
-is rules only: it sees what was observed, never a sandbox, and it neither reads a clock nor draws at random. Nothing
+A format is a package in `formats/` or in another distribution (entry points of the group `sparring.formats`). It
+consists of rules only: it gets observations, never a sandbox, and it neither reads a clock nor draws at random. Nothing
 outside its package names it. docs/formats.md describes how to write one.
 """
 
@@ -33,7 +33,7 @@ from orchestrator.errors import Problem
 
 
 class FormatRules(BaseModel):
-    """The rules that every format has, as the contest file's `rules:` writes them."""
+    """The rules that every format has, in the form of the contest file's `rules:`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class FormatRules(BaseModel):
 
 R = TypeVar("R", bound=FormatRules)
 RuleInWords = tuple[str, str]
-"""The ids of rules, such as `A9, A10`, empty where there is none, and a plain sentence or two."""
+"""The ids of rules, such as `A9, A10`, empty if there is none, and one or two plain sentences."""
 
 _FINDING_WORDS = {
     OnFinding.DISQUALIFY: "a submission that is found to break this is not ranked",
@@ -53,34 +53,34 @@ _FINDING_WORDS = {
 
 
 def finding_in_words(on_finding: OnFinding, words: Mapping[OnFinding, str] = MappingProxyType({})) -> str:
-    """Returns what a finding of the determinism check leads to (A9, A10), in the format's own `words` where it has."""
+    """Returns the consequence of a finding of the determinism check (A9, A10). The format's own `words` come first."""
     sentence = {**_FINDING_WORDS, **words}[on_finding]
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 @dataclass(frozen=True, slots=True)
 class PlayRules:
-    """How adversarial examples are taken: it decides what is played, not only how it is judged."""
+    """How adversarial examples are handled. These rules decide what is played, not only how it is judged."""
 
     on_missing: OnMissing = OnMissing.HELD
     """Rule A8."""
     on_violation: OnViolation = OnViolation.FORFEIT
     """Rule A14."""
     keep_scores: bool = False
-    """Whether the scores that defences give with their labels are kept, because the format judges by them."""
+    """Whether the scores that defences give with their labels are kept, because the format uses them."""
     needs_gradients: bool = False
-    """Whether every defence has to give gradients, because the format's own attacks follow them (rule A12)."""
+    """Whether every defence has to give gradients, because the format's own attacks use them (rule A12)."""
     allows_chance: bool = False
-    """Whether a defence may use chance: then it is told a seed with each picture (U13) and not asked again (A10)."""
+    """Whether a defence may use chance: then it gets a seed with each picture (U13) and has no replays (A10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeasonRound:
-    """A round of a season on one task: one that was played, or one that may come.
+    """A round of a season on one task: played, or still to come.
 
-    `blocked` says why it cannot be played yet, empty where it can. `reveals_labels`: whether nothing that needs the
-    hidden labels comes after it, so that a full bundle may be published once it was played. `automatic`: whether a
-    worker plays it without being asked.
+    `blocked` says why it cannot be played yet; empty if it can. `reveals_labels`: whether no later round needs the
+    hidden labels, so that a full bundle may be published once it is played. `automatic`: whether a worker plays it
+    without a request.
     """
 
     name: str
@@ -91,10 +91,10 @@ class SeasonRound:
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """Who plays a round of a season on which pictures, in a format that says so of each round.
+    """The players and pictures of one round of a season, in a format that decides them for each round.
 
-    `pictures` are digests of arrays u8 [c, h, w] that the contest keeps; one that stands there twice is asked about
-    twice. They have no labels. `task_pictures`: whether the task's own come before them.
+    `pictures` are digests of arrays u8 [c, h, w] that the contest keeps; a picture that is listed twice is asked about
+    twice. They have no labels. `task_pictures`: whether the task's own pictures are played before them.
     """
 
     players: tuple[str, ...]
@@ -104,7 +104,7 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class RoundOfSeason:
-    """Which round of which season is meant; where a round is played by itself there is none of this."""
+    """A round and its season. A round that is played by itself has no such value."""
 
     name: str
     task: str
@@ -112,25 +112,25 @@ class RoundOfSeason:
 
 
 class SourceRelease(Protocol):
-    """What a manifest, a receipt's event or an entry says of a submission's source (A6)."""
+    """The licence and the source of a submission (A6): of a manifest, a `SubmissionReceived` event or an entry."""
 
     @property
     def licence(self) -> str:
-        """The SPDX id of its licence, "" where none is named."""
+        """The SPDX id of its licence, "" if none is given."""
 
     @property
     def source(self) -> str:
-        """Where its source is published, "" where it is not."""
+        """The address of its published source, "" if it is not published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """What a season says of a submission beyond what was played.
+    """How a submission is ranked because of the season's events, apart from what it played.
 
-    `unranked_reason` is why it is shown only. `counts_in_means`: whether means over its side include it all the same.
-    `no_prize` is why it gets no prize. `disqualified`: whether the organizers took it out of the ranking. `has_left`:
-    whether it was withdrawn or disqualified, and so meets nobody who came later. `receipt_number`: its place among all
-    submissions in the order of the contest's ledger, None where the ledger does not have it.
+    `unranked_reason` says why it is shown without a rank. `counts_in_means`: whether means over its side include it.
+    `no_prize` says why it gets no prize. `disqualified`: whether the organizers took it out of the ranking. `has_left`:
+    whether it was withdrawn or disqualified, and so does not meet later submissions. `receipt_number`: its place among
+    all submissions in the order of the contest's ledger, None if the ledger does not have it.
     """
 
     unranked_reason: str = ""
@@ -143,47 +143,47 @@ class Eligibility:
 
 @dataclass(frozen=True)
 class SeasonState:
-    """What a contest's ledger says that bears on one of its rounds."""
+    """The part of a contest's ledger that affects one of its rounds."""
 
     eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
-    """By submission; an absent one stands."""
+    """By submission. A submission that is absent has the default, `Eligibility()`."""
     events: tuple[FormatEvent, ...] = ()
-    """The format's own, in their order."""
+    """The format's own events, in the order of the ledger."""
 
 
 @dataclass(frozen=True)
 class Observations:
-    """Everything that was observed in a round so far. Cells that are not played yet are absent."""
+    """The observations of a round so far. Cells that are not played yet are absent."""
 
     roster: Roster
     tallies: Mapping[Cell, Tally]
     findings: tuple[Finding, ...] = ()
     violations: Mapping[str, int] = field(default_factory=dict)
-    """Candidates beyond the budget, per attack (rule A14)."""
+    """How many candidates of each attack were beyond the budget (rule A14)."""
     round: str = ""
     """The round of a season; empty for a round that is a contest by itself."""
     eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
-    """What the season says of a submission; an absent one stands."""
+    """The eligibility of each submission. A submission that is absent has the default, `Eligibility()`."""
     labels: Labels | None = None
     """The true labels [n]. A sealed bundle has none: there every picture is of class 0, see `answers_of`."""
     answers_of: Callable[[str], Mapping[Cell, Answers]] = lambda _: {}
-    """Returns the answers [n] of one defence, by cell; read when they are asked for, since together they are large."""
+    """Returns the answers [n] of one defence, by cell. They are read at the call, since all together are large."""
     scores_of: Callable[[str], Mapping[Cell, Scores]] = lambda _: {}
-    """Returns the scores [n, classes] of one defence, by cell, where they are kept; NaN where it gave none.
+    """Returns the scores [n, classes] of one defence, by cell, if they are kept; NaN where the defence gave none.
 
     A sealed bundle has none."""
     queries_of: Callable[[Cell], QueryRecord | None] = lambda _: None
-    """Returns what the defence of a cell was asked while its pictures were made; None where it was not.
+    """Returns the record of an attack's queries to the defence of a cell; None if it made none.
 
     A sealed bundle has none."""
     originals: Pixels | None = None
     """The task's pictures, u8 [n, c, h, w]. A bundle without pictures has none."""
     examples_of: Callable[[Cell], AdversarialExamples | None] = lambda _: None
-    """Returns the pictures that a cell's defence was shown; None for clean ones, and where there are none.
+    """Returns the adversarial examples that a cell's defence was shown; None for clean pictures, and if there are none.
 
     A bundle without pictures has none."""
     season_events: tuple[FormatEvent, ...] = ()
-    """The format's own events of the contest, in their order; none for a round by itself."""
+    """The format's own events of the contest, in the order of the ledger; none for a round by itself."""
     task: str = ""
     """The name of the task."""
     class_count: int = 0
@@ -191,10 +191,10 @@ class Observations:
     classes: tuple[str, ...] = ()
     """Their names."""
     seconds_of: Callable[[str], float] = lambda _: 0.0
-    """Returns how long a defence took to answer, in seconds. A sealed bundle has rounded ones."""
+    """Returns how long a defence took to answer, in seconds; rounded in a sealed bundle."""
 
     def eligibility(self, submission: str) -> Eligibility:
-        """Returns what the season says of a submission."""
+        """Returns the eligibility of a submission."""
         return self.eligibilities.get(submission, Eligibility())
 
     @cached_property
@@ -207,12 +207,12 @@ class Observations:
 
     @cached_property
     def undelivered_attacks(self) -> frozenset[str]:
-        """The attacks of which no picture counts as delivered (rules A8 and A14)."""
+        """The attacks that forfeited every picture (rules A8 and A14)."""
         attacked = ((cell.attack, tally) for cell, tally in self.tallies.items())
         return frozenset(attack for attack, tally in attacked if attack and tally.forfeits == tally.total)
 
     def tally(self, defence: str, attack: str | None = None) -> Tally | None:
-        """Returns one cell's counts, None when it is not played yet."""
+        """Returns one cell's counts, None if it is not played yet."""
         return self.tallies.get(Cell(defence, attack))
 
     def complete(self, defence: str, attack: str | None = None) -> bool:
@@ -221,110 +221,112 @@ class Observations:
         return found is None or found.complete
 
     def accuracy(self, defence: str, attack: str | None = None) -> Fraction | None:
-        """Returns one cell's accuracy, None when it is not played yet."""
+        """Returns one cell's accuracy, None if it is not played yet."""
         found = self.tally(defence, attack)
         return None if found is None else found.accuracy
 
 
 class LedgerFold(ABC):
-    """What a format makes of a whole contest ledger, where its rounds follow from more than a season."""
+    """A format's own fold of the whole contest ledger, for formats whose rounds depend on more than the `Season`."""
 
     @abstractmethod
     def learn(self, event: ContestEvent, at: datetime) -> None:
-        """Learns the next event and when it was. Raises Rejected where it may not have happened."""
+        """Applies the next event, with its time. Raises Rejected if the event is not allowed there."""
 
     @abstractmethod
     def round_plan(self, name: str) -> RoundPlan:
-        """Returns who plays a round on which pictures."""
+        """Returns the players and pictures of a round."""
 
     @abstractmethod
     def round_events(self, name: str, observed: Observations, actor: str) -> tuple[FormatEvent, ...]:
-        """Returns what has to be recorded now of a round that was played; nothing where it was recorded."""
+        """Returns the events that have to be recorded now about a round that was played; none if they were recorded."""
 
 
 class Format(ABC, Generic[R]):
     """One contest format, made with its rules.
 
-    What has a default is optional: a format without a season, without teams' limits or without events of its own says
-    nothing of them.
+    A method or attribute with a default is optional: a format without a season, without limits for teams or without
+    events of its own leaves it out.
     """
 
     name: ClassVar[str]
     rules_type: ClassVar[type[FormatRules]]
     rules_of_play: ClassVar[tuple[str, ...]] = ()
-    """The keys of its rules that decide what is played, so that they cannot change once a round was; `a.b` is the key b
-    of the rule a."""
+    """The keys of its rules that decide what is played, fixed once a round was played. `a.b` is key b of rule a."""
     programs: ClassVar[tuple[Side, ...]] = tuple(Side)
-    """What the programs do that can be handed in: perturb pictures (attack), classify them (defence)."""
+    """The kinds of programs that can be submitted: those that perturb pictures (attack), or classify them (defence)."""
     withholds_outcomes: ClassVar[bool] = False
-    """Whether nobody is told before a full bundle what became of single pictures, because teams have them (C9)."""
+    """Whether the outcomes of single pictures stay secret until a full bundle, because teams have the pictures (C9)."""
     judges_pictures: ClassVar[bool] = False
-    """Whether its numbers follow from the pictures themselves, so that a full bundle has to hold them."""
+    """Whether its numbers are computed from the pictures themselves, so that a full bundle has to hold them."""
     event_types: ClassVar[tuple[type[FormatEvent], ...]] = ()
-    """Its own events of a contest's ledger."""
+    """The types of its own events in a contest's ledger."""
     organizer_events: ClassVar[tuple[type[FormatEvent], ...]] = ()
-    """Those of them that organizers note with `sparring contest record`; the others follow from something."""
+    """Those event types that organizers record with `sparring contest record`. The software records the others."""
     promotes_from: ClassVar[str] = ""
-    """The round after whose boards `sparring round promote` notes who goes on; empty where nobody is promoted."""
+    """The round from whose leaderboards `sparring round promote` decides who goes on; empty if nobody is promoted."""
     closes_itself: ClassVar[str] = ""
-    """Why organizers do not close submissions: what closes in their place; empty where they do."""
+    """Why organizers do not close submissions, because something else closes them; empty if they do."""
     report: ClassVar[str] = ""
-    """What it adds to report pages: a `reports.blocks.ReportBlocks` as "module:Class", loaded when one is written."""
+    """Its additions to report pages: a `reports.blocks.ReportBlocks` as "module:Class", loaded to write a report."""
 
     def __init__(self, rules: R) -> None:
         self.rules = rules
 
     @classmethod
     def decides_prizes(cls, round_name: str) -> bool:
-        """Returns whether prizes follow from the boards of a round. Default: unless it promotes to a later one."""
+        """Returns whether a round's leaderboards decide prizes. Default: unless it promotes to a later round."""
         return round_name != cls.promotes_from
 
     def play_rules(self) -> PlayRules:
-        """Returns how adversarial examples are taken."""
+        """Returns how adversarial examples are handled."""
         return PlayRules()
 
     def organizer_attacks(self) -> tuple[OrganizerAttack, ...]:
-        """Returns the attacks that the format brings itself: each is in every roster, by its name. Default: none."""
+        """Returns the format's own attacks. Each is in every roster, by its name. Default: none."""
         return ()
 
     def picture_formats(self) -> tuple[PictureFormat, ...]:
-        """Returns the kinds of files in which pictures can be handed in in place of a program (C2). Default: none."""
+        """Returns the kinds of files in which a team can submit pictures instead of a program (C2). Default: none."""
         return ()
 
     def human_grading(self) -> HumanGrading | None:
-        """Returns how people grade pictures, None where nobody does (C7). Default: None."""
+        """Returns how people grade pictures, None if nobody does (C7). Default: None."""
         return None
 
     def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
-        """Returns why no bundle, no full one, or none with pictures, may be published now. Default: nothing."""
+        """Returns every reason why such a bundle may not be published now. Default: none.
+
+        `full` and `pictures`: whether it is a full bundle, and whether it holds pictures.
+        """
         del season, full, pictures
         return []
 
     def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:
-        """Returns what can be measured of pictures without any defence, by name. Default: nothing.
+        """Returns measures of pictures that need no defence, by name. Default: none.
 
         Args:
-            originals: the task's, u8 [n, c, h, w].
-            pictures: those that are to be handed in, of the same shape.
+            originals: the task's pictures, u8 [n, c, h, w].
+            pictures: those that a team is going to submit, of the same shape.
         """
         del originals, pictures
         return {}
 
     def rule_warnings(self) -> list[str]:
-        """Returns what organizers should know of the rules that they chose, a sentence each. Default: nothing."""
+        """Returns warnings for organizers about the rules that they chose, a sentence each. Default: none."""
         return []
 
     def task_warnings(self, task: Task) -> list[str]:
-        """Returns what organizers should know of a task under these rules, a sentence each. Default: nothing."""
+        """Returns warnings for organizers about a task under these rules, a sentence each. Default: none."""
         del task
         return []
 
     def rules_in_words(self) -> list[RuleInWords]:
-        """Returns the rules as visitors read them. Default: the keys of the contest file and their values."""
+        """Returns the rules in words, for visitors. Default: the keys of the contest file and their values."""
         return [("", f"{key}: {value}") for key, value in self.rules.model_dump(mode="json").items()]
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns why this format cannot be played on a task; places are relative to it. Default: nothing."""
+        """Returns every reason why this format cannot be played on a task; places are relative to it. Default: none."""
         del task
         return []
 
@@ -332,27 +334,28 @@ class Format(ABC, Generic[R]):
 
     @property
     def has_season(self) -> bool:
-        """Whether a contest over weeks can be opened. Default: where a season has rounds before anything happened."""
+        """Whether a contest over weeks can be opened. Default: if `rounds` returns some for an empty season."""
         return bool(self.rounds(Season(), ""))
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
-        """Returns the rounds of a task in order: those that were played and those that may come now or later.
+        """Returns the rounds of a task in order: those that were played and those that can be played now or later.
 
-        Default: none, so that the format plays single rounds only. Weekly rounds are a list that grows with the season.
+        Default: none; the format then has single rounds only. With weekly rounds the list grows during the season.
         """
         del season, task
         return ()
 
     def ledger_fold(self, *, redacted: bool = False) -> LedgerFold | None:
-        """Returns what says of each round who plays it on what. Default: None, everybody plays the task's pictures.
+        """Returns a new fold that decides the players and pictures of each round.
 
-        `redacted`: it learns a ledger as everybody sees it, which does not say who people are.
+        Default: None; then every submission plays the task's pictures. `redacted`: whether the fold gets the public
+        version of the ledger, which does not identify people.
         """
         del redacted
         return None
 
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
-        """Returns every reason why a team may not hand in a program of this kind now. Default: it has to exist."""
+        """Returns every reason why a team may not submit such a program now. Default: only that the team is unknown."""
         del task, side
         if team in season.teams:
             return []
@@ -360,57 +363,57 @@ class Format(ABC, Generic[R]):
         return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
 
     def membership_problems(self, season: Season, team: str, people: Iterable[Person]) -> list[Problem]:
-        """Returns every reason why these people may not be this team. Default: none."""
+        """Returns every reason why these people may not be the members of this team. Default: none."""
         del season, team, people
         return []
 
     def submissions_per_team(self) -> int | None:
-        """Returns how many programs of a kind a team may hand in on a task, None without a limit."""
+        """Returns how many programs of a kind a team may submit on a task, None for no limit. Default: no limit."""
         return None
 
     def submissions_per_day(self) -> int | None:
-        """Returns how often a team may hand in on one day, in UTC, None without a limit. Default: no limit."""
+        """Returns how many submissions a team may make on one day, in UTC, None for no limit. Default: no limit."""
         return None
 
     def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
-        """Returns what a team is told of a submission that is received all the same. Default: nothing."""
+        """Returns warnings for the team about a submission that is received. Default: none."""
         del season, event
         return []
 
     def release_warnings(self, submission: SourceRelease) -> list[str]:
-        """Returns `release_problems` in words, for its team."""
+        """Returns `release_problems` as sentences for the team."""
         return [f"{found.place} {found.what}; {found.remedy}" for found in self.release_problems(submission)]
 
     def event_problems(self, season: Season, event: FormatEvent) -> list[Problem]:
-        """Returns every reason why organizers may not note one of `organizer_events` now. Default: none."""
+        """Returns every reason why organizers may not record one of `organizer_events` now. Default: none."""
         del season, event
         return []
 
     def reopening_obstacle(self, season: Season) -> str:
-        """Returns what was decided by the submissions there were, so that no more may come. Default: nothing."""
+        """Returns which decision about the submissions keeps them from being reopened. Default: "", none does."""
         del season
         return ""
 
     def release_problems(self, submission: SourceRelease) -> list[Problem]:
-        """Returns what a submission still has to publish before it is ranked in the end (A6). Default: nothing."""
+        """Returns what a submission still has to publish to be ranked in the end (A6). Default: nothing."""
         del submission
         return []
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
-        """Returns what the season says of a submission in a round. Default: who left is shown, unranked."""
+        """Returns the eligibility of a submission in a round. Default: see `base_eligibility`."""
         del where
         return base_eligibility(entry)
 
     def round_outcome(self, observed: Observations, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
-        """Returns the event that follows from the boards of the round `promotes_from`. Default: none does."""
+        """Returns the event that follows from the leaderboards of the round `promotes_from`. Default: None."""
         del observed, actor, task, reason
         return None
 
     def outcome_warnings(self, season: Season, outcome: FormatEvent) -> list[str]:
-        """Returns what organizers should know of who goes on, a sentence or two each. Default: nothing.
+        """Returns warnings for organizers about who goes on, a sentence or two each. Default: none.
 
         Args:
-            season: the contest as it is.
+            season: the current state of the contest.
             outcome: what `round_outcome` returned.
         """
         del season, outcome
@@ -419,15 +422,16 @@ class Format(ABC, Generic[R]):
     # A round
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
-        """Returns why this roster cannot play this format, or this round of a season. Default: nothing."""
+        """Returns every reason why this roster cannot play this format, or this round of a season. Default: none."""
         del roster, round_name
         return []
 
     @abstractmethod
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
-        """Returns the work items of a round: every cell that has to be classified.
+        """Returns every cell of a round that has to be classified.
 
-        What an attack has to make for them follows from the cells; it is made once and shared.
+        The cells determine what each attack has to make. Unless an attack queries, its pictures are made once for all
+        its cells.
 
         Args:
             roster: who takes part.
@@ -436,26 +440,26 @@ class Format(ABC, Generic[R]):
 
     @abstractmethod
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
-        """Returns the boards of what is observed so far."""
+        """Returns the leaderboards for the observations so far."""
 
     def notes(self, observed: Observations) -> list[str]:
-        """Returns what a reader of the boards has to know, a sentence or two each. Default: nothing."""
+        """Returns notes for readers of the leaderboards, a sentence or two each. Default: none."""
         del observed
         return []
 
     def scores_released(self, observed: Observations) -> bool:
-        """Returns whether everybody may see the boards as they are, and the counts of cells. Default: always.
+        """Returns whether public pages may show exact leaderboards and the counts of cells. Default: always.
 
-        Until then public pages have the boards rounded and no cells, where exact numbers would tell a team the hidden
-        answers on pictures that it made itself (C9).
+        Until then they show rounded leaderboards and no cells. Exact numbers would reveal to a team the hidden answers
+        on pictures that it made itself (C9).
         """
         del observed
         return True
 
     def disqualification(self, observed: Observations, submission: Submission) -> str:
-        """Returns why what was observed takes a submission out of the ranking, "" where nothing does.
+        """Returns why the observations disqualify a submission, "" if they do not.
 
-        Default: a finding of the determinism check, where the rules say so (A9, A10).
+        Default: a finding of the determinism check, if the rules say so (A9, A10).
         """
         if self.rules.on_finding is OnFinding.DISQUALIFY:
             for finding in observed.findings:
@@ -465,7 +469,10 @@ class Format(ABC, Generic[R]):
 
 
 def base_eligibility(entry: Entry) -> Eligibility:
-    """Returns what holds in every format: who was disqualified or withdrew is shown, unranked, and in no mean."""
+    """Returns the eligibility that every format starts from.
+
+    A submission that was disqualified or withdrawn is shown without a rank, and counts in no mean.
+    """
     if entry.disqualified:
         return Eligibility(
             f"disqualified: {entry.disqualified}",

@@ -1,4 +1,4 @@
-"""The environment a player gets: the same on every backend, and nothing of the host's."""
+"""The environment variables of a player: the same on every backend, and none of the host's."""
 
 import re
 from collections.abc import Iterable
@@ -13,10 +13,11 @@ THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
-"""What numerical libraries read. Without them torch starts a thread per core of the host, whatever the cpu limit."""
+"""The variables that numerical libraries read. Without them torch starts a thread for each core of the host, whatever
+the processor limit."""
 
 HOST_NAME = "sandbox"
-"""What every container is called."""
+"""The host name of every container."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,7 +28,8 @@ _DROPPED_SUFFIX = "_PROXY"
 def player_variables(home: str, threads: int, device: str | None) -> dict[str, str]:
     """Returns the variables that every player gets.
 
-    `home` is the folder it may write to, `threads` what numerical libraries may start, `device` the UUID of its GPU.
+    `home` is the folder that it may write to, `threads` the number of threads of numerical libraries, `device` the UUID
+    of its GPU, None for no GPU.
 
     Hash seeds are fixed, so that an honest player that iterates over a set of strings answers the same twice (A10).
     """
@@ -46,8 +48,8 @@ def player_variables(home: str, threads: int, device: str | None) -> dict[str, s
 def allowed_variables(entries: Iterable[str]) -> dict[str, str]:
     """Returns an image's `NAME=value` variables without those that reach beyond the player.
 
-    Dropped are what the dynamic loader and the GPU hook act on (CVE-2025-23266: LD_PRELOAD from an image ran in the
-    hook, on the host), proxies, and the engine's and our own names. Everything else is the submission's affair.
+    It drops variables of the dynamic loader and of the GPU hook (CVE-2025-23266: LD_PRELOAD from an image ran in the
+    hook, on the host), proxies, and the engine's and our own names. Everything else is up to the submission.
     """
     variables = {}
     for entry in entries:
@@ -61,7 +63,7 @@ def allowed_variables(entries: Iterable[str]) -> dict[str, str]:
 def removed_variables(image_entries: Iterable[str]) -> tuple[str, ...]:
     """Returns the names among an image's variables that a player does not get, sorted.
 
-    An engine adds an image's variables to those it is given, so leaving one out is not enough: it has to be unset.
+    An engine adds an image's variables to the given ones, so leaving one out is not enough: it has to be unset.
     """
     entries = tuple(image_entries)
     return tuple(sorted({entry.partition("=")[0] for entry in entries} - set(allowed_variables(entries))))

@@ -1,7 +1,7 @@
-"""Everything that can happen, as the ledger keeps it.
+"""The events that a ledger holds.
 
 An event is a pydantic model because it is read back from disk, perhaps years later: unknown kinds and unknown keys are
-errors, never ignored. Arrays are not in events; they are blobs, named by their SHA-256.
+errors, never ignored. Events hold no arrays. Arrays are blobs, which events name by their SHA-256.
 """
 
 from contextlib import suppress
@@ -34,7 +34,10 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 def _plain_number(number: float, info: SerializationInfo) -> float | int:
-    """Returns a number that pydantic writes as RFC 8785 does, or raises ValueError where `event_text` asks for that."""
+    """Returns the number in a form that pydantic writes as RFC 8785 does.
+
+    If there is none, returns it unchanged, or raises ValueError if `event_text` requires canonical JSON.
+    """
     if -LARGEST_EXACT <= number <= LARGEST_EXACT:
         if number.is_integer():
             return int(number)
@@ -46,16 +49,16 @@ def _plain_number(number: float, info: SerializationInfo) -> float | int:
 
 
 def _sorted_members(members: dict[Any, Any]) -> dict[Any, Any]:
-    """Returns an object's members in their canonical order. Raises ValueError for a name with half a surrogate pair."""
+    """Returns a JSON object's members in canonical order. Raises ValueError for a name with half a surrogate pair."""
     if not members or (len(members) == 1 and str(*members).isascii()):
         return members
     return dict(sorted(members.items(), key=lambda item: str(item[0]).encode("utf-16be")))
 
 
 _REQUIRE_CANONICAL = object()
-"""The context in which a number that pydantic would write in another way than RFC 8785 is refused."""
+"""The serialization context that refuses a number which pydantic would write in another way than RFC 8785."""
 _SMALLEST_PLAIN = 1e-4
-"""Numbers below it are written with an exponent, by pydantic in another form."""
+"""RFC 8785 and pydantic write smaller numbers with an exponent, in different forms."""
 _Number = Annotated[float, PlainSerializer(_plain_number, when_used="json")]
 _Seconds = Annotated[_Number, Field(ge=0)]
 _Integer = Annotated[int, Field(ge=-LARGEST_EXACT, le=LARGEST_EXACT)]
@@ -65,17 +68,17 @@ _Pauses = Annotated[dict[int, _Seconds], PlainSerializer(_sorted_members, dict[i
 
 
 _field_names: dict[frozenset[str], set[str]] = {}
-"""The sets of field names that events were made with: a handful, which all events share."""
+"""The sets of field names that events have been created with: only a few, shared by all events."""
 
 
 class _Event(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_post_init(self, _context: Any) -> None:
-        """Lets events that were made with the same fields share the set of their names.
+        """Makes events that were created with the same fields share one set of field names.
 
-        A set of its own takes 728 bytes, and a large round keeps 200,000 events in memory. No event is ever changed, so
-        nobody changes the set, and a copy of an event copies it.
+        A set for each event would take 728 bytes, and a large round keeps 200,000 events in memory. Sharing is safe:
+        events are immutable, so nothing changes the set, and a copy of an event copies it.
         """
         names = self.model_fields_set
         object.__setattr__(self, "__pydantic_fields_set__", _field_names.setdefault(frozenset(names), names))
@@ -84,8 +87,8 @@ class _Event(BaseModel):
 class _Canonical(_Event):
     """An event, or a part of one, that pydantic writes as canonical JSON.
 
-    `canonical_json` takes several times as long, and a large round has two such events a cell. The fields are in their
-    canonical order, and each is of a type whose values pydantic writes as RFC 8785 does, or refuses to write.
+    `canonical_json` takes several times as long, and a large round has two such events for each cell. The fields are in
+    canonical order. Each has a type whose values pydantic writes as RFC 8785 does, or refuses to write.
     """
 
     @classmethod
@@ -97,7 +100,7 @@ class _Canonical(_Event):
 
 
 class TaskRecord(_Event):
-    """The task, with its pictures and labels as blobs. `norm` and `epsilon` are null where it has no budget."""
+    """The task, with its pictures and labels as blobs. `norm` and `epsilon` are null if it has no budget."""
 
     name: str
     classes: list[str]
@@ -110,13 +113,13 @@ class TaskRecord(_Event):
     labels: Digest
 
     def budget(self) -> Budget | None:
-        """Returns how far a candidate may be from its picture, None where the task has no budget."""
+        """Returns how far a candidate may be from its picture, None if the task has no budget."""
         if self.norm is None or self.epsilon is None:
             return None
         return Budget(Norm(self.norm), Fraction(self.epsilon))
 
     def task(self) -> Task:
-        """Returns the task that is on record."""
+        """Returns the task that this record describes."""
         channels, height, width = self.shape
         return Task(
             name=self.name,
@@ -131,8 +134,8 @@ class TaskRecord(_Event):
 class RoundOpened(_Event):
     """The first event of a round. `contest` is the whole resolved contest file; `commitment` the hash of its secret.
 
-    `phase` is the round's place in a season, empty for a round by itself. `software` is the version of this software
-    that opened it, `ledger_version` that of the ledger's own form.
+    `phase` names the round within its season; it is empty for a round by itself. `software` is the version of this
+    software that opened the round, `ledger_version` the version of the ledger's format.
     """
 
     kind: Literal["round_opened"] = "round_opened"
@@ -148,10 +151,11 @@ class RoundOpened(_Event):
 
 
 class SubmissionAdmitted(_Event):
-    """A submission plays in this round. `digest` is that of what is started, or of the archive that pictures came in.
+    """A submission plays in this round.
 
-    Of pictures, `pixels` is the digest of what was decoded, and `decoder` names the libraries that did it, with their
-    versions; both are empty for a program.
+    `digest` identifies the image or folder that is started, or the archive of submitted pictures. For pictures,
+    `pixels` is the digest of the decoded array, and `decoder` names the libraries that decoded it, with their versions;
+    both are empty for a program.
     """
 
     kind: Literal["submission_admitted"] = "submission_admitted"
@@ -169,7 +173,7 @@ class SubmissionAdmitted(_Event):
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """A defence against an attack, or against clean pictures (null). Its fields are in their canonical order."""
+    """A defence against an attack, or against clean pictures (null). Its fields are in canonical order."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -179,10 +183,11 @@ class CellRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """One job of the plan. Its fields are in their canonical order.
+    """One job of the plan. Its fields are in canonical order.
 
-    `cells` are those whose pictures it asks about, and `keys` a digest of everything that goes into each: a cell with
-    the same key is never played twice (X4). `origin_round` names the round that it was played in, empty for this one.
+    `cells` are the cells whose pictures the job asks about. `keys` holds for each a digest of everything that its
+    answers depend on: a cell with the same key is never played twice (X4). `origin_round` names the round in which the
+    job was played, empty for this one.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -196,20 +201,21 @@ class JobRecord:
 
 
 class PlanMade(_Canonical):
-    """What has to be played. A later plan replaces an earlier one; finished jobs keep their ids."""
+    """The jobs that have to be played. A later plan replaces an earlier one; finished jobs keep their ids."""
 
     kind: Literal["plan_made"] = "plan_made"
     jobs: list[JobRecord]
 
 
 class FaultRecord(_Canonical):
-    """A submission's fault, in the words of the error tree, and how many pictures of the step are charged with it.
+    """A submission's fault. `code` is that of its class in `orchestrator.errors`.
 
-    None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
-    None either for what a player writes after its last reply. `question_pictures` is how many pictures the question
-    held that it ended, or that waited for its sandbox; 0 where there was none. `times` is more than 1 in a sealed
-    bundle only, which keeps counts and not each fault. `submission` is whose fault it was where it was not that of the
-    job's own: an attack's, in a query job.
+    `pictures` is how many pictures of the step are charged with the fault. It is 0 if a sandbox did not get ready, if
+    it ended with a question that was then asked again picture by picture, and for output after the last reply.
+    `question_pictures` is how many pictures were in the question that the fault ended, or that waited for the sandbox;
+    0 if there was no question. `times` is more than 1 only in a sealed bundle, which keeps counts instead of single
+    faults. `submission` is the attack's id if the fault is that of an attack in a query job, else empty: the fault is
+    that of the job's submission.
     """
 
     code: str
@@ -224,11 +230,12 @@ class FaultRecord(_Canonical):
 class SandboxRecord(_Canonical):
     """How one sandbox of a job ended, why, and what it used.
 
-    `ending` is what the backend saw, `reason` also what execution ended it for. `code` is the exit status where the
-    player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that processor time
-    and peaks were looked at now and then while it ran, not read from the kernel's counters after its end. Bytes are
-    what went through our hands. `stderr` is the blob with its last bytes. None is what the backend cannot tell.
-    `submission` is whose sandbox it was where it was not the job's own: an attack's, in a query job.
+    `ending` is what the backend observed; `reason` also covers why execution ended the sandbox. `code` is the exit
+    status if the player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that
+    processor time and peaks were sampled while the player ran, not read from the kernel's counters after its end. The
+    byte counts are the bytes that the orchestrator passed on or read. `stderr` is the blob with the last bytes of
+    standard error. A value that the backend cannot determine is None. `submission` is the attack's id if it is the
+    sandbox of an attack in a query job, else empty: it is that of the job's submission.
     """
 
     ending: str
@@ -248,9 +255,9 @@ class SandboxRecord(_Canonical):
 
 
 class SessionRecord(_Canonical):
-    """How a replayed session was laid out (integrity.replay_session).
+    """The settings of a replayed session (integrity.replay_session).
 
-    `seed` is what its last sandbox was told in `hello`; null where none was started, the job having given up.
+    `seed` is the seed that its last sandbox got in `hello`; null if none was started because the job had given up.
     """
 
     purpose: str
@@ -260,29 +267,36 @@ class SessionRecord(_Canonical):
 
 
 class StepFinished(_Canonical):
-    """A step of a job was played. `seconds` is the player's work alone (rule A15).
+    """A step of a job was played. `seconds` is the time of the player's work alone (rule A15).
 
-    `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
-    `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
-    QUERY: as PERTURB, and of domain.queries.QueryRecord `queries`, `fooled_at`, `failures` and `given_up`; and
-    `replies`, int32 [q, 3], of every picture that was asked about the task's picture for which it was, the answer and
-    the price, in the order of the queries. A full transcript has also the arrays of domain.query_transcript.
-    Of the questions that may be asked again `sampled_pixels` and `sampled_rows`, int32 [m, 3]: question, picture,
-    answer. The last step of a query job has none of these but `checked_rows`, int32 [m, 3]: picture, answer then,
-    answer in a fresh sandbox.
-    CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
-    counted from 0 within the step; where the format keeps scores, `scores`, f32 [k, classes], NaN where none came.
-    REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and
+    `blobs` names the arrays of the step, which have one row per picture:
+
+    PERTURB: `index` (which pictures), `candidates` (the pictures that are played), `forfeits` (see
+    domain.outcomes.Forfeit), `violations`, and `distances` in steps of 1/255, NaN if no candidate came.
+
+    QUERY: as PERTURB, with the fields `queries`, `fooled_at`, `failures` and `given_up` of domain.queries.QueryRecord.
+    `replies`, int32 [q, 3], has a row for every picture that the defence was asked about, in the order of the queries:
+    the task's picture on whose behalf it was asked, the answer, and the price. `sampled_pixels` and `sampled_rows`,
+    int32 [m, 3]: question, picture, answer, are the questions that may be asked again. A full transcript adds the
+    arrays of domain.query_transcript. The last step of a query job has none of these arrays but `checked_rows`, int32
+    [m, 3]: picture, answer in play, answer in a fresh sandbox.
+
+    CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that was asked last, counted
+    from 0 within the step. If the format keeps scores, also `scores`, f32 [k, classes], NaN where the defence gave
+    none.
+
+    REPLAY of a defence, one session per step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and
     `refused` of integrity.replay_session.SessionAnswers. REPLAY of an attack: as PERTURB.
-    `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
-    first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
-    `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
-    it was played, as the controller saw it; empty elsewhere, and where the pod was gone before it was seen.
-    `transcript` is, in a query job, the SHA-256 of a chain over the queries: each link is the hash of the one before,
-    of the pictures that were asked about, and of the answers and scores or gradients. `attack_seconds` is there the
-    attack's work alone, where it is a submission's.
-    `fresh_copy` is the digest of the copy of the image's files that a replay's sandboxes run from; empty where none was
-    made, also because no sandbox was started, and where they ran from the image itself, as those of calm sessions do.
+
+    `sandboxes` are those that ended in this step, so that the ledger keeps or loses them with it. `fresh` says that a
+    fresh sandbox got the first question: the step is the first, or follows a fault of the submission, a fault of ours
+    or a kill of the orchestrator. `fault_seconds` is the time that faults of a defence took in it
+    (limits.fault_seconds). `node` is the cluster's node on which the controller saw the pod; empty elsewhere, and if
+    the pod was gone before the controller saw it. `transcript` is, in a query job, the SHA-256 of a chain over the
+    queries: each link hashes the link before, the pictures that were asked about, the answers, and the scores or
+    gradients. `attack_seconds` is, in a query job, the time of the attack's work alone, if the attack is a submission.
+    `fresh_copy` is the digest of the copy of the image's files from which a replay's sandboxes ran; empty if there is
+    no copy, also because no sandbox was started, and if they ran from the image itself, as those of calm sessions do.
     """
 
     kind: Literal["step_finished"] = "step_finished"
@@ -305,7 +319,7 @@ class StepFinished(_Canonical):
 
 
 class JobFinished(_Canonical):
-    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain."""
+    """Every step of a job was played. `sandboxes` are those that no step has: they were lost, or started in vain."""
 
     kind: Literal["job_finished"] = "job_finished"
     job: str
@@ -317,9 +331,10 @@ class JobFinished(_Canonical):
 
 
 class JobsReused(_Event):
-    """What an earlier round of the contest finished and this one needs is not played again (X4).
+    """Jobs that an earlier round of the contest finished are reused in this one, not played again (X4).
 
-    The `count` entries that follow are that round's steps, ends and findings, copied; `head` is its ledger's hash.
+    The next `count` entries are copies of that round's steps, ends of jobs and findings. `head` is the hash of its
+    ledger's last entry.
     """
 
     kind: Literal["jobs_reused"] = "jobs_reused"
@@ -330,10 +345,10 @@ class JobsReused(_Event):
 
 
 class StepsInvalidated(_Event):
-    """Steps that hold no longer: these jobs, and those that build on them, are played again.
+    """The steps of some jobs are no longer valid: these jobs, and the jobs that depend on them, are played again.
 
-    Their arrays are missing or damaged; or the plan changed before a defence's replay was judged, which follows from
-    the answers of the whole plan.
+    Either their arrays are missing or damaged, or the plan changed before the replay of a defence was judged; the
+    judgement depends on the answers of the whole plan.
     """
 
     kind: Literal["steps_lost"] = "steps_lost"
@@ -342,7 +357,7 @@ class StepsInvalidated(_Event):
 
 
 class AttemptFailed(_Event):
-    """An infrastructure fault ended an attempt at a job; what was finished stays, the rest is tried again (X1)."""
+    """An infrastructure fault ended an attempt at a job. Its finished steps stay, the others are tried again (X1)."""
 
     kind: Literal["attempt_failed"] = "attempt_failed"
     job: str
@@ -352,7 +367,7 @@ class AttemptFailed(_Event):
 
 
 class JobParked(_Event):
-    """A job failed at every attempt (X1). It waits for another run; what does not need its submission is played on."""
+    """A job failed at every attempt (X1). It waits for another run; jobs that do not need its submission are played."""
 
     kind: Literal["job_parked"] = "job_parked"
     job: str
@@ -363,7 +378,7 @@ class JobParked(_Event):
 
 
 class BackendReturned(_Event):
-    """After a failed attempt the backend was away; it was waited for, for so many seconds, and the job goes on."""
+    """The backend was unavailable after a failed attempt and is back after `seconds`; the job continues."""
 
     kind: Literal["backend_returned"] = "backend_returned"
     job: str
@@ -371,11 +386,11 @@ class BackendReturned(_Event):
 
 
 class ClusterProbed(_Event):
-    """What was known of a cluster's network when play began there, or went on: the last probe, and who went against it.
+    """The result of the last network probe of a cluster when play began or continued there.
 
-    `outcome` is blocked, connected, unknown or never; `probed_at` when that was seen, empty for never.
-    `override_reason` is the operator's reason to play where a probe does not say that no player can connect; empty
-    where one does.
+    `outcome` is blocked, connected, unknown or never (there was no probe); `probed_at` is the time of the probe, empty
+    for never. `override_reason` is the operator's reason to play although no probe shows that players cannot connect;
+    empty if a probe shows it.
     """
 
     kind: Literal["cluster_probed"] = "cluster_probed"
@@ -386,10 +401,10 @@ class ClusterProbed(_Event):
 
 
 class AnswersCommitted(_Event):
-    """Everything is classified. Replays are chosen from the round's secret and `answers_digest`.
+    """All pictures are classified. Replays are drawn from the round's secret and `answers_digest`.
 
-    `head` is the chain's hash before this. `answers_digest` is a digest of every answer of the play: who knows the
-    secret cannot choose the replays without choosing the answers.
+    `head` is the hash of the entry before this one. `answers_digest` is a digest of every answer in play: somebody who
+    knows the secret cannot choose the replays without choosing the answers.
     """
 
     kind: Literal["play_closed"] = "play_closed"
@@ -398,7 +413,7 @@ class AnswersCommitted(_Event):
 
 
 class DisagreementRecord(_Event):
-    """One picture with different decisions."""
+    """One picture with two decisions: see domain.findings.Disagreement."""
 
     attack: str | None
     picture: int
@@ -408,7 +423,7 @@ class DisagreementRecord(_Event):
 
 
 class SequenceQuestionRecord(_Event):
-    """One question of the sequence that shows a finding, and seconds of silence before it."""
+    """One question of the sequence that shows a finding. `pause` is the silence before it, in seconds."""
 
     attack: str | None
     picture: int
@@ -417,7 +432,7 @@ class SequenceQuestionRecord(_Event):
 
 
 class ReplayJudged(_Event):
-    """What the replays of one defence covered: see integrity.determinism_check.Coverage."""
+    """How much the replays of one defence covered: see integrity.determinism_check.Coverage."""
 
     kind: Literal["replay_judged"] = "replay_judged"
     submission: str
@@ -458,7 +473,7 @@ class FindingMade(_Event):
 
 
 class RoundClosed(_Event):
-    """Nothing is left to play."""
+    """Every job of the round is finished, and every replay is judged."""
 
     kind: Literal["round_closed"] = "round_closed"
 
@@ -500,9 +515,9 @@ def event_text(event: Event) -> str:
 
 
 def read_canonical_event(kind: str, text: str) -> Event | None:
-    """Returns the event whose text, by `event_text`, this is to the byte; the same as `parse_core_event` of its value.
+    """Returns the event whose `event_text` is exactly `text`; it equals `parse_core_event` of the parsed text.
 
-    None for every other text, and for the kinds that pydantic does not write as canonical JSON.
+    Returns None for any other text, and for the kinds that pydantic does not write as canonical JSON.
     """
     model = _canonical_events.get(kind)
     if model is None:
@@ -519,9 +534,9 @@ _event: TypeAdapter[CoreEvent] = TypeAdapter(Annotated[CoreEvent, Field(discrimi
 
 
 def parse_core_event(body: dict[str, Any]) -> Event:
-    """Returns the event that a ledger entry holds, of those that every contest has.
+    """Returns the core event that a ledger entry holds.
 
     Raises:
-        pydantic.ValidationError: it is none of them. `ledger.event_registry` also knows those of the formats.
+        pydantic.ValidationError: it is no core event. `ledger.event_registry` also knows the events of the formats.
     """
     return _event.validate_python(body)

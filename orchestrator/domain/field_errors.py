@@ -1,7 +1,7 @@
-"""What pydantic found wrong, in plain words: what stands there, and what to write instead.
+"""Describes pydantic's validation errors in plain words: what is wrong, and what to write instead.
 
-Every message about a field that people read is made here: of contest files, manifests, packages, tables, requests and
-messages of players. The words are the same wherever a model is, and none of them is Python's or pydantic's.
+Every message about a field that people read is made here: for contest files, manifests, packages, tables, requests and
+messages of players. The words are the same for every model, and none of them is Python's or pydantic's.
 """
 
 import difflib
@@ -18,13 +18,13 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
 KeyPath = tuple[str | int, ...]
-"""Keys and list positions from the top of a document down."""
+"""Keys and list positions, from the top of a document down."""
 
 _MAX_NUMBER_BITS = 64
 _SHOWN = 60
 """How many characters of a value are shown."""
 _MAX_DEPTH = 8
-"""How deep models lie in each other, at most."""
+"""The largest depth of nested models."""
 _NUMBER = ("{given} is not a number", "write a number")
 _WHOLE = ("{given} is not a whole number", "write a whole number")
 _BOOLEAN = ("{given} is neither true nor false", "write true or false")
@@ -81,17 +81,17 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "union_tag_invalid": ("{discriminator} is '{tag}'", "write {expected_tags}"),
     "json_invalid": ("not JSON: {error}", "write one JSON document"),
 }
-"""For each of pydantic's types of errors, what is wrong and the remedy."""
+"""For each of pydantic's error types, what is wrong and the remedy."""
 _UNION_MEMBER = re.compile(r"literal\[.*\]|constrained-\w+|int|str|float|bool", re.DOTALL)
-"""What pydantic puts behind a key whose value may be of several types: it is no key."""
+"""What pydantic appends to the path of a value that may be of several types: it is not a key."""
 _OF_A_KEY = "[key]"
-"""What pydantic puts behind a key that is itself wrong."""
+"""What pydantic appends to the path of a key that is itself wrong."""
 _QUOTED_WORD = re.compile(r"'([\w.-]+)'")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong field: where it is, from the top of what was validated down; what is wrong; how to put it right."""
+    """One wrong field: its path from the top of the validated document, what is wrong, and how to correct it."""
 
     path: KeyPath
     what: str
@@ -101,33 +101,33 @@ class FieldError:
         return str(self.problem())
 
     def problem(self, top: str = "top level", remedy: str = "") -> Problem:
-        """Returns the problem with its place in dots; `top` names the place where no key is, `remedy` replaces ours."""
+        """Returns the problem at the dotted path, or at `top` if the path is empty; `remedy` replaces the error's."""
         return Problem(dotted_path(self.path) or top, self.what, remedy or self.remedy)
 
 
 def field_errors(error: ValidationError, kind: type[BaseModel] | None = None) -> list[FieldError]:
-    """Returns everything that pydantic found wrong, in its order, at least one.
+    """Returns everything that pydantic found wrong, in pydantic's order; at least one error.
 
     Args:
-        error: what validation raised.
-        kind: the model that was validated; with it unknown keys are met with those that there are, and patterns with
-            their descriptions.
+        error: the error that validation raised.
+        kind: the model that was validated. If it is given, messages about unknown keys name the known keys, and
+            messages about patterns have their descriptions.
     """
     return describe_errors(error.errors(include_url=False), kind)
 
 
 def describe_errors(found: Iterable[Mapping[str, Any]], kind: type[BaseModel] | None = None) -> list[FieldError]:
-    """Returns pydantic's errors, as another library hands them on, in our words; see `field_errors`."""
+    """Returns the descriptions of pydantic's errors as another library passes them; see `field_errors`."""
     return [_field_error(path, list(errors), kind) for (path, _), errors in groupby(found, key=_identity)]
 
 
 def first_field_error(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
-    """Returns the first thing that is wrong, as `place: what; remedy`."""
+    """Returns the first error, as `place: what; remedy`."""
     return str(field_errors(error, kind)[0])
 
 
 def dotted_path(path: KeyPath) -> str:
-    """Returns a path as `tasks[0].budget.epsilon`; an empty text for no path."""
+    """Returns a path as text, such as `tasks[0].budget.epsilon`; "" for an empty path."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -135,7 +135,7 @@ def dotted_path(path: KeyPath) -> str:
 
 
 def show_value(value: Any) -> str:
-    """Returns a value in a few words, as a document has it: aliases can make a short file mean a huge one."""
+    """Returns a value of a document in a few words, however large: aliases can make a short file mean a huge value."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
@@ -155,7 +155,7 @@ def _counted(value: Collection[Any], noun: str) -> str:
 
 
 def _identity(error: Mapping[str, Any]) -> tuple[KeyPath, int]:
-    """Returns the place of an error, and what tells it from others there: the errors of a union are one."""
+    """Returns the path of an error and a number: 0 for errors of a union, which belong together, else a unique one."""
     place = error["loc"]
     if len(place) > 1 and isinstance(place[-1], str) and _UNION_MEMBER.fullmatch(place[-1]):
         return place[:-1], 0
@@ -163,7 +163,7 @@ def _identity(error: Mapping[str, Any]) -> tuple[KeyPath, int]:
 
 
 def _field_error(path: KeyPath, errors: list[Mapping[str, Any]], kind: type[BaseModel] | None) -> FieldError:
-    """Returns the errors of one place as one: a value that is of none of several types has one for each of them."""
+    """Returns the errors of one path as one. If several types are allowed there, pydantic reports an error for each."""
     path = path[:-1] if path[-1:] == (_OF_A_KEY,) else path
     said = [_what_and_remedy(each, kind) for each in errors]
     if len(said) == 1:
@@ -176,7 +176,7 @@ def _what_and_remedy(error: Mapping[str, Any], kind: type[BaseModel] | None) -> 
     context = error.get("ctx", {})
     given = show_value(error["input"]) if "input" in error else "what was sent"
     match error["type"]:
-        case "value_error":  # of ours, which says it all: what is wrong, and behind a semicolon the remedy
+        case "value_error":  # raised by our own validators: what is wrong, a semicolon, the remedy
             what, _, remedy = printable(str(context["error"])).partition("; ")
             return what, remedy
         case "extra_forbidden":
@@ -197,19 +197,19 @@ def _what_and_remedy(error: Mapping[str, Any], kind: type[BaseModel] | None) -> 
 
 
 def _hexadecimal(pattern: str) -> str:
-    """Returns what a pattern asks for that is a digest or an id; empty for another."""
+    """Returns what a pattern for a digest or an id requires, in words; "" for any other pattern."""
     found = re.fullmatch(r"\^(sha256:)?\[0-9a-f\]\{(\d+)\}\$", pattern)
     return f"{found[1] or ''}{' and ' if found[1] else ''}{found[2]} of the digits 0-9 and a-f" if found else ""
 
 
 def _unquoted(value: object) -> str:
-    """Returns a value from an error as text: choices without the quotation marks of Python, `True` as files have it."""
+    """Returns a value from an error as text: choices without Python's quotation marks, `True` as `true`."""
     text = f"{value:.12g}" if isinstance(value, float) else _QUOTED_WORD.sub(r"\1", str(value))
     return printable(re.sub(r"\b(True|False)\b", lambda found: found[0].lower(), text))
 
 
 def _key_remedy(path: KeyPath, kind: type[BaseModel] | None) -> str:
-    """Returns what to do about an unknown key: the nearest known one, where it belongs, or all that there are."""
+    """Returns what to do about an unknown key: it names the nearest known key, the key's place, or all known keys."""
     if kind is None:
         return "remove it"
     keys = _known_keys(kind)
@@ -225,7 +225,7 @@ def _key_remedy(path: KeyPath, kind: type[BaseModel] | None) -> str:
 
 @lru_cache
 def _known_keys(kind: type[BaseModel]) -> Mapping[KeyPath, tuple[str, ...]]:
-    """Returns the keys of a model and of each model in it, by the path to it; list positions are left out."""
+    """Returns the keys of a model and of each nested model, by the path to it; paths have no list positions."""
     schema = kind.model_json_schema()
     keys: dict[KeyPath, tuple[str, ...]] = {}
 
@@ -250,7 +250,7 @@ def _known_keys(kind: type[BaseModel]) -> Mapping[KeyPath, tuple[str, ...]]:
 
 @lru_cache
 def _pattern_texts(kind: type[BaseModel]) -> dict[str, str]:
-    """Returns the patterns that the model and the models in it ask for, with what each means in words."""
+    """Returns the patterns in a model and its nested models, each with its description."""
     return {
         node["pattern"]: node["description"]
         for node in _nodes(kind.model_json_schema())

@@ -5,26 +5,26 @@ from enum import StrEnum
 
 
 class FindingKind(StrEnum):
-    """What an answer was seen to depend on, other than the picture."""
+    """What an answer depended on, other than the picture."""
 
     CHANCE = "chance"
-    """The same picture gets different decisions in one sandbox, and in no order that repeats (rule A10)."""
+    """The same picture gets different decisions in one sandbox, in no repeatable order (rule A10)."""
     STATE = "state"
-    """What was asked before changes the decision: order, counters, recent pictures (rules A9, A10)."""
+    """Earlier questions change the decision: order, counters, recent pictures (rules A9, A10)."""
     MEMORY = "memory"
-    """Another version of the same picture, asked before, changes the decision (rules A9, A10)."""
+    """An earlier question about another version of the same picture changes the decision (rules A9, A10)."""
     COMPANY = "company"
-    """The other pictures of the same question change the decision, or the place among them (rule A9)."""
+    """The other pictures of the same question, or the position among them, change the decision (rule A9)."""
     ENVIRONMENT = "environment"
-    """Sandboxes disagree, each constant in itself: its start, its surroundings, or the day it is asked (rule A10)."""
+    """Each sandbox is consistent, but sandboxes disagree: by start, environment or day (rule A10)."""
     CLOCK = "clock"
     """Time changes the decision: since the start, or of the day (rule A10)."""
     REFUSED = "refused"
-    """It answered in play and ended, broke the protocol or stalled when it was asked the same again (rule A10)."""
+    """It answered in play, but ended, broke the protocol or stalled at the same question later (rule A10)."""
     QUERIES = "queries"
-    """Queries of an attack get other decisions than the same questions in a fresh sandbox (rules A9, A10, X6)."""
+    """The decisions on an attack's queries differ from those on the same questions in a fresh sandbox (A9, A10, X6)."""
     INCONSISTENT = "inconsistent"
-    """Comparisons disagree more often than noise allows; what the decision depends on could not be told (rule A10)."""
+    """Comparisons disagree more often than noise allows; no test found what the decision depends on (rule A10)."""
 
 
 RULES_BY_KIND = {
@@ -51,11 +51,11 @@ class OnFinding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One picture with two decisions: the first, mostly the one in play, and the one given when asked again.
+    """One picture with two decisions: the first, usually the one in play, and the one in the replay.
 
-    A label is shown as itself, an abstention as -1, a fault as -2. `attack` is None for the clean picture. `margin` is
-    what the defence itself claimed when asked again: the two highest scores' difference over the largest absolute
-    score; None where it gave no scores.
+    A decision is a label, -1 for an abstention or -2 for a fault. `attack` is None for the clean picture. `margin` is
+    computed from the defence's scores in the replay: the difference of the two highest scores divided by the largest
+    absolute score; None if it gave no scores.
     """
 
     attack: str | None
@@ -67,7 +67,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class SequenceQuestion:
-    """One question of the sequence that shows a finding, what it was answered, and seconds of silence before it."""
+    """One question of the sequence that shows a finding, its answer, and the silence before it in seconds."""
 
     attack: str | None
     picture: int
@@ -77,13 +77,13 @@ class SequenceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found, against whom, and by what.
+    """A finding against a submission, with its evidence.
 
-    `sequence` is the smallest one found that shows it in a fresh sandbox, its last question the one that matters, cut
-    to its ends where it is long (`length` is its full length); `batch` pictures went into one question. `answer_alone`
-    is what that last picture is answered when nothing else is asked. Without such a sequence the rates accuse:
-    `p_value` is how probable they are for an honest defence. `job` and `steps` are the replays on record that prove it:
-    `sparring replay` plays them again.
+    `sequence` is the shortest sequence of questions found that shows it in a fresh sandbox; its last question is the
+    one whose answer changes. The middle of a long sequence is left out; `length` is its full length. `batch` pictures
+    went into one question. `answer_alone` is the answer to the last picture if nothing else is asked. Without such a
+    sequence, the evidence is the rates of disagreement: `p_value` is their probability for an honest defence. `job` and
+    `steps` are the recorded replays that prove the finding; `sparring replay` plays them again.
     """
 
     id: str

@@ -1,8 +1,8 @@
-"""What a contest format offers whose pictures are graded by people.
+"""The interface of a contest format whose pictures are graded by people.
 
-Organizers plan who grades what. Raters answer on a page that was handed out to them, whose answers organizers note when
-they come back, or item by item where a service asks them. What was planned and answered are events of the contest's
-ledger; the format's leaderboards follow from them.
+Organizers plan who grades what. Raters answer on a page that organizers send them, whose answers the organizers record
+when they get them, or item by item on the site. Plans and answers are events of the contest's ledger; the format
+computes its leaderboards from them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from orchestrator.domain.season import Season
 from orchestrator.domain.tasks import Task
 
 NOT_GRADED = "not graded yet"
-"""Why a board does not rank a submission of which no grade that counts is there: nothing but people keeps it back."""
+"""The reason on a leaderboard for a submission without a valid grade: it waits only for raters."""
 PictureOf = Callable[[str | None, int], Pixels]
 """Takes a submission, or None for the task, and a picture's number; returns that picture, u8 [c, h, w]."""
 PngOf = Callable[[Pixels], str]
@@ -25,9 +25,10 @@ PngOf = Callable[[Pixels], str]
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """How far a rater is: `answered` of `asked` items, practice included.
+    """The progress of a rater: `answered` of `asked` items, practice included.
 
-    `status` is a word, `reason` says why where it needs saying, `report` what else is known of the rater's care.
+    `status` is one word, `reason` explains it if needed, and `report` says more about the quality of the rater's
+    answers.
     """
 
     rater: str
@@ -40,9 +41,9 @@ class RaterProgress:
 
 @dataclass(frozen=True, slots=True)
 class GradingProgress:
-    """How far the grading of a task is.
+    """The progress of grading on a task.
 
-    `outstanding` answers are awaited of raters who were asked; `unassigned` ones need raters who were not asked yet.
+    `outstanding` answers are expected from raters who were asked; `unassigned` answers need further raters.
     """
 
     raters: tuple[RaterProgress, ...]
@@ -52,10 +53,10 @@ class GradingProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAnswers:
-    """A file of a rater's answers. What was handed in first counts, and a removed rater stays removed.
+    """A file of a rater's answers. The first answer to an item counts, and a removed rater stays removed.
 
-    `answered` says how many of its items had an answer that counts already; `removed` says why no answer of the rater
-    counts, "" where they do or may.
+    `answered` is how many of its items had a valid answer already; `removed` says why no answer of the rater counts, ""
+    if they count or may count.
     """
 
     event: FormatEvent
@@ -65,7 +66,7 @@ class ReceivedAnswers:
 
 @dataclass(frozen=True)
 class GradedTask:
-    """The task that is graded, its true labels [n], and what its contest and season are."""
+    """The task that is graded, its true labels [n], its contest and its season."""
 
     contest: str
     task: Task
@@ -75,12 +76,12 @@ class GradedTask:
 
 
 CORRECTION_TIME = timedelta(seconds=60)
-"""How long after the first answer to an item its rater may replace it, where a service asks."""
+"""How long after the first answer to an item its rater may replace the answer on the site."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer that a question allows. `key` is the key that chooses it, "" where none does."""
+    """An answer that a question allows. `key` is the key on the keyboard that chooses it, "" if there is none."""
 
     value: str
     label: str
@@ -89,7 +90,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about an item: exactly one choice answers it. `name` is that of the form's field."""
+    """A question about an item, answered by exactly one choice. `name` is that of the form's field."""
 
     name: str
     text: str
@@ -98,15 +99,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ItemForm:
-    """How items are asked, the same for every item of a kind, whatever it shows.
+    """The form of a kind of items, the same for every item of the kind, whatever the item shows.
 
     Attributes:
-        title: what the kind is called.
-        wording: the organizers' words.
-        explanation: what a rater has to know before the first one.
-        captions: what stands at each picture of an item, in the order of the pictures; "" for nothing.
-        questions: what is asked.
-        height: CSS pixels of a picture; every rater sees pictures equally large.
+        title: the name of the kind.
+        wording: the organizers' wording of the question.
+        explanation: what a rater has to know before the first item.
+        captions: the caption of each picture of an item, in the order of the pictures; "" for none.
+        questions: the questions about an item.
+        height: CSS pixels of a picture; every rater sees pictures in the same size.
         width: CSS pixels of a picture.
     """
 
@@ -121,7 +122,7 @@ class ItemForm:
 
 @dataclass(frozen=True, slots=True)
 class RatedItem:
-    """What is shown to one rater at one time. The token is all that the rater learns of which one it is."""
+    """An item as one rater sees it. Only the token identifies it to the rater."""
 
     token: str
     form: ItemForm
@@ -130,18 +131,18 @@ class RatedItem:
 
 @dataclass(frozen=True, slots=True)
 class OwnAnswers:
-    """How far one rater is.
+    """The progress of one rater on the site.
 
     Attributes:
-        next: the item that has to be answered now, None where nothing is left.
+        next: the item to answer now, None if all are answered.
         following: the item after it, if the answer to it counts.
-        last: the item that was answered last, None before the first answer.
+        last: the latest item that was answered, None before the first answer.
         last_given: when that item was answered first.
-        done: items that are answered, without practice.
-        asked: items in all, without practice.
-        practice_left: items of practice that are not answered.
-        times: when each answer came, in order.
-        pace: how long an answer takes in the middle; None before the fifth.
+        done: how many items are answered, without practice.
+        asked: how many items there are, without practice.
+        practice_left: how many practice items are not answered.
+        times: the time of each answer, in order.
+        pace: the median time of an answer; None before the fifth answer.
     """
 
     next: RatedItem | None
@@ -161,7 +162,7 @@ class OwnAnswers:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What a rater sent: the chosen value of each field by its name, and how it was looked at."""
+    """A rater's answer to an item: the chosen value of each field by its name, and how the rater viewed the item."""
 
     token: str
     choices: Mapping[str, str]
@@ -170,32 +171,32 @@ class GivenAnswer:
 
 
 class Rating(ABC):
-    """Raters of one task at work: what they are asked and what they answered, folded from the contest's ledger."""
+    """The items and answers of the raters of one task, folded from the contest's ledger."""
 
     @abstractmethod
     def apply(self, event: FormatEvent, time: datetime) -> None:
-        """Learns an event of the format, in the order of the ledger, and when it was."""
+        """Applies an event of the format, with its time. Events have to come in the order of the ledger."""
 
     @property
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether no answer is taken any more."""
+        """Whether no more answers are accepted."""
 
     @abstractmethod
     def forms(self, rater: str) -> Sequence[ItemForm]:
-        """Returns the kinds of items that a rater is asked, in the order in which they come; none for who has none."""
+        """Returns the forms of a rater's items, in the order of the items; none for a rater without items."""
 
     @abstractmethod
     def own_answers(self, rater: str) -> OwnAnswers | None:
-        """Returns how far a rater is, None for who is asked nothing."""
+        """Returns the progress of a rater, None for a rater without items."""
 
     @abstractmethod
     def item(self, rater: str, token: str) -> RatedItem | None:
-        """Returns an item of a rater's own, None where it is none."""
+        """Returns one of a rater's own items, None if the token names none of them."""
 
     @abstractmethod
     def is_answered(self, token: str) -> bool:
-        """Returns whether there is an answer to an item."""
+        """Returns whether an item has an answer."""
 
     @abstractmethod
     def pictures(self, token: str, picture_of: PictureOf) -> Sequence[Pixels]:
@@ -203,7 +204,7 @@ class Rating(ABC):
 
     @abstractmethod
     def answer_event(self, rater: str, given: GivenAnswer) -> FormatEvent:
-        """Returns the event of an answer to an item of a rater's own. A later one to the same item replaces it.
+        """Returns the event that records an answer to one of a rater's own items. A later answer replaces it.
 
         Raises:
             Rejected: the choices do not answer the item's questions.
@@ -211,11 +212,11 @@ class Rating(ABC):
 
 
 class HumanGrading(ABC):
-    """Grading by people, as one format has it."""
+    """A format's grading by people."""
 
     @abstractmethod
     def plan(self, graded: GradedTask, submissions: Sequence[str], raters: Sequence[str], secret: bytes) -> FormatEvent:
-        """Returns the event of a new plan, drawn from the round's secret: who grades what of these submissions.
+        """Returns the event of a new plan, drawn from the round's secret: which rater grades which pictures.
 
         Raises:
             Rejected: with every reason why it cannot be planned so.
@@ -225,37 +226,37 @@ class HumanGrading(ABC):
     def supplement(
         self, graded: GradedTask, appeals: Mapping[str, Sequence[int]], raters: Sequence[str], secret: bytes
     ) -> FormatEvent:
-        """Returns the event of a plan that asks for what is missing, and for pictures of which teams appeal.
+        """Returns the event of a plan for the missing answers, and for pictures whose teams appeal.
 
         Args:
             graded: the task.
             appeals: the numbers of pictures, by submission.
-            raters: who may be asked; who was removed is not.
-            secret: the round's.
+            raters: who may be asked; removed raters are not.
+            secret: the round's secret.
 
         Raises:
-            Rejected: nothing is missing, or with every reason why it cannot be planned so.
+            Rejected: nothing is missing, or with every reason why such a plan is impossible.
         """
 
     @abstractmethod
     def pages(self, graded: GradedTask, picture_of: PictureOf, png_of: PngOf) -> Iterator[tuple[str, str]]:
-        """Yields the name of a file and the page in it, for every rater of the latest plan.
+        """Yields a file name and its page, for every rater of the latest plan.
 
         Raises:
-            Rejected: nothing was planned.
+            Rejected: there is no plan.
         """
 
     @abstractmethod
     def answers(
         self, graded: GradedTask, text: str, *, csv: bool, before: Sequence[FormatEvent] = ()
     ) -> ReceivedAnswers:
-        """Returns the event of answers that a page saved, as JSON or as CSV, and what it changes.
+        """Returns the event that records the answers that a page saved, as JSON or as CSV, and its effect.
 
         Args:
             graded: the task.
-            text: the file.
-            csv: whether it is the CSV.
-            before: what will be noted before it and is not in the season yet.
+            text: the text of the file.
+            csv: whether the file is CSV, not JSON.
+            before: events that will be recorded before it and are not in the season yet.
 
         Raises:
             Rejected: with everything that is wrong with them.
@@ -263,8 +264,8 @@ class HumanGrading(ABC):
 
     @abstractmethod
     def rating(self, task: Task) -> Rating:
-        """Returns raters of a task before the first event, for a service that asks them item by item."""
+        """Returns the state of a task's raters before the first event, for a site that asks them item by item."""
 
     @abstractmethod
     def progress(self, graded: GradedTask) -> GradingProgress:
-        """Returns how far it is. Raises Rejected where nothing was planned."""
+        """Returns the progress of grading. Raises Rejected if there is no plan."""

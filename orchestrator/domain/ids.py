@@ -1,7 +1,7 @@
-"""Names that are computed from what they name: digests, job ids and seeds; and the canonical JSON that they are of.
+"""Digests, job ids and seeds, and the canonical JSON from which they are computed.
 
-Everything that is hashed or signed as JSON is in the form of RFC 8785 (JSON Canonicalization Scheme), so that other
-languages verify it with a library: https://www.rfc-editor.org/rfc/rfc8785
+Everything that is hashed or signed as JSON has the form of RFC 8785 (JSON Canonicalization Scheme), so that programs in
+other languages can verify it with a library: https://www.rfc-editor.org/rfc/rfc8785
 """
 
 import functools
@@ -15,27 +15,27 @@ from typing import Any, NewType
 import rfc8785
 
 JobId = NewType("JobId", str)
-"""Sixteen hex digits, a digest of everything that goes into the job. The same work has the same id everywhere."""
+"""Sixteen hex digits: a digest of everything that the job depends on. The same work has the same id everywhere."""
 
 SEED_BITS = 53
 """Seeds travel as JSON integers, which are exact up to 2^53."""
 
 
 LARGEST_EXACT = 2**53 - 1
-"""The largest integer that RFC 8785 writes: numbers are doubles there, and the next but one is not exact."""
+"""The largest integer that RFC 8785 writes. Its numbers are doubles, in which 2^53 + 1 is not exact."""
 _LITERALS = {None: "null", True: "true", False: "false"}
 _MEMBERS_OF_EVENTS = 32
-"""So many members an object of an event has at most, as a rule: of these the order is kept for the next one."""
+"""Few objects in events have more members. Up to this number, the order of the members is cached."""
 _quote = json.encoder.encode_basestring
-"""Writes a text as a JSON string. RFC 8785 escapes what this escapes, in the same way."""
+"""Writes a text as a JSON string, with the same escapes as RFC 8785."""
 
 
 def canonical_json(value: Any) -> str:
-    """Returns the one JSON text of a value by RFC 8785.
+    """Returns the canonical JSON text of a value, by RFC 8785.
 
     Raises:
-        ValueError: what it cannot write and read back unchanged: NaN, an infinity, an integer beyond 2^53 - 1, half a
-            surrogate pair, a key that is no text, or a value that JSON does not have.
+        ValueError: the value cannot be written and read back unchanged: NaN, an infinity, an integer beyond 2^53 - 1,
+            half a surrogate pair, a key that is not text, or a type that JSON does not have.
     """
     try:
         text = _write(value)
@@ -47,10 +47,11 @@ def canonical_json(value: Any) -> str:
 
 
 def _write(value: Any) -> str:
-    """Returns the canonical text of a value. Raises TypeError for a key that is no text, else ValueError.
+    """Returns the canonical text of a value. Raises TypeError for a key that is not text, else ValueError.
 
-    It writes what `rfc8785` writes. That package sends each piece through a regular expression and into a stream, which
-    takes several times as long; it still writes fractions with an exponent, and refuses what cannot be written.
+    It writes the same text as the package `rfc8785`, which takes several times as long because it passes each piece
+    through a regular expression and a stream. That package still writes fractions with an exponent, and refuses other
+    values.
     """
     if isinstance(value, str):
         return _quote(value)
@@ -65,9 +66,9 @@ def _write(value: Any) -> str:
 
 
 def _write_number(value: Any) -> str:
-    """Returns the canonical text of a number, and refuses what is none.
+    """Returns the canonical text of a number. Raises ValueError if it has none, or if the value is not a number.
 
-    Where Python writes a fraction without an exponent, ECMAScript writes the same digits.
+    If Python writes a fraction without an exponent, ECMAScript writes the same digits.
     """
     if isinstance(value, (int, float)) and -LARGEST_EXACT <= value <= LARGEST_EXACT:
         if isinstance(value, int) or value.is_integer():
@@ -79,9 +80,9 @@ def _write_number(value: Any) -> str:
 
 
 def _sorted_members(names: tuple[Any, ...]) -> list[tuple[str, str]]:
-    """Returns the names of an object's members in their canonical order, each with its text up to the value."""
+    """Returns the names of an object's members in canonical order, each with the text in front of its value."""
     order = sorted(names)
-    if not "".join(order).isascii():  # which raises TypeError for what is no text
+    if not "".join(order).isascii():  # the join raises TypeError for a name that is not text
         order.sort(key=lambda name: name.encode("utf-16be"))
     return [(name, f"{_quote(name)}:") for name in order]
 
@@ -90,16 +91,16 @@ _members = functools.lru_cache(512)(_sorted_members)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Returns the value of a JSON text, its numbers as RFC 8785 means them. Raises ValueError for what is no JSON.
+    """Returns the value of a JSON text, its numbers read as RFC 8785 means them. Raises ValueError if it is not JSON.
 
-    A number without a fraction is a double too: what is larger than an exact integer was written as a double and is
-    read as one, so that it has the same canonical text again.
+    An integer beyond the exact ones was written as a double. It is read as a double, so that its canonical text stays
+    the same.
     """
     return json.loads(text, parse_int=_parse_integer)
 
 
 def _parse_integer(digits: str) -> int | float:
-    """Returns an exact integer, or the double that more digits stand for."""
+    """Returns the integer if it is exact, else the nearest double."""
     if len(digits) < len(str(LARGEST_EXACT)):
         return int(digits)
     number = float(digits)
@@ -113,20 +114,20 @@ def digest(data: bytes | str) -> str:
 
 
 def job_id(**inputs: Any) -> JobId:
-    """Returns the id of the work that these values describe."""
+    """Returns the id of the job that depends on these values."""
     return JobId(hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:16])
 
 
 def derive_seed(key: bytes, *parts: str) -> int:
-    """Returns a seed in 0..2^53-1 that only the holder of `key` can foresee (HMAC-SHA256)."""
+    """Returns a seed in 0..2^53-1 that only the holder of `key` can predict (HMAC-SHA256)."""
     mac = hmac.new(key, canonical_json(parts).encode(), hashlib.sha256).digest()
     return int.from_bytes(mac[:8], "big") >> (64 - SEED_BITS)
 
 
 def picture_seeds(secret: bytes, defence: str, pictures: Iterable[str]) -> list[int]:
-    """Returns the seed with which a defence classifies each picture, where it may use chance (U13).
+    """Returns the seed with which a defence that may use chance classifies each picture (U13).
 
-    It follows from the round's secret, the defence, the picture's digest, and how often the picture came before.
+    A seed depends on the round's secret, the defence, the picture's digest, and how often the picture came before.
     """
     before: Counter[str] = Counter()
     found = []

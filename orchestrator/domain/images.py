@@ -1,9 +1,9 @@
-"""What may stand in an image's configuration, and what is taken from it.
+"""The check of an image's configuration, and the settings that are taken from it.
 
 A configuration is hostile input: VOLUME gives writable host disk in spite of a read-only root, HEALTHCHECK runs code
-beside the player, ENV has reached hooks on the host, WORKDIR has led out of the container (CVE-2024-21626). So
+beside the player, ENV has reached hooks on the host, WORKDIR has led out of the container (CVE-2024-21626). So only
 entrypoint, command, working directory and a filtered environment are taken from it; the rest is overridden, or refused
-by name: in the same words whether an engine or a registry tells of it.
+by name. The messages are the same for configurations from an engine and from a registry.
 """
 
 import posixpath
@@ -17,9 +17,9 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
 MAX_IMAGE_BYTES = 20 * 1024**3
-"""Bytes of an image: PyTorch with CUDA has 6 to 10 GiB."""
+"""The largest image, in bytes. PyTorch with CUDA has 6 to 10 GiB."""
 SPARRING_LABELS = ("sparring.run", "sparring.job", "sparring.owner")
-"""What the orchestrator's own containers are found by."""
+"""The labels by which the orchestrator finds its own containers."""
 _MAX_WORDS = 256
 _MAX_CHARACTERS = 64 * 1024
 _REFERENCE = re.compile(r"sha256:[0-9a-f]{64}|[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
@@ -28,32 +28,32 @@ _FORBIDDEN_FOLDERS = ("/proc", "/sys", "/dev")
 
 @dataclass(frozen=True, slots=True)
 class ImageConfig:
-    """What is taken from an image: how to start it, where, and its filtered environment."""
+    """The settings taken from an image: its command, its working directory, and its filtered environment."""
 
     command: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
     unset_variables: tuple[str, ...] = ()
-    """The names of its variables that are unset."""
+    """The names of the image's variables that have to be unset."""
 
 
 def is_image_id(text: str) -> bool:
-    """Whether this is an image's id, or a name with the digest of what it leads to."""
+    """Returns whether this is an image's id, or a name with a digest."""
     return re.fullmatch(r"(.+@)?sha256:[0-9a-f]{64}", text, re.DOTALL) is not None
 
 
 def is_image_reference(text: str) -> bool:
-    """Whether this can be an image's name or id; nothing else goes into a request to the engine."""
+    """Returns whether this can be an image's name or id; nothing else goes into a request to the engine."""
     return len(text) <= 255 and _REFERENCE.fullmatch(text) is not None  # noqa: PLR2004  the engine's own limit
 
 
 def read_image_config(
     image: Mapping[str, Any], architecture: str = "", max_bytes: int | None = None
 ) -> tuple[ImageConfig, list[Problem]]:
-    """Takes what `docker image inspect` says; returns what is used of it, and everything that is refused.
+    """Returns the settings that are used of an image, and every reason to refuse it.
 
-    `architecture` is the engine's, as images spell it; empty if it should not be compared. `max_bytes` is how many
-    bytes it may have, `MAX_IMAGE_BYTES` if nothing else is said.
+    `image` is the output of `docker image inspect`. `architecture` is that of the engine, in the spelling of images;
+    empty to skip the comparison. `max_bytes` is the largest size, None for `MAX_IMAGE_BYTES`.
     """
     config = image.get("Config") or {}
     command = _string_list(config.get("Entrypoint")) + _string_list(config.get("Cmd"))
@@ -136,7 +136,7 @@ def _is_plain_folder(folder: str) -> bool:
 
 
 def oversized(size: str, largest: int = MAX_IMAGE_BYTES) -> Problem:
-    """Returns what is said of an image that has too many bytes: `size` of them."""
+    """Returns the problem of an image that is too large. `size` is its number of bytes."""
     remedy = "leave out what playing does not need; each machine that plays keeps it whole"
     return Problem("size", f"{size} bytes in its layers, at most {largest}", remedy)
 
@@ -146,7 +146,7 @@ def _size_problems(size: Any, largest: int) -> list[Problem]:
 
 
 def _string_list(value: Any) -> tuple[str, ...]:
-    """The engine gives lists of strings or null; what else an image claims is taken as nothing."""
+    """Returns a list of strings as a tuple. Any other value is treated as null: an engine gives only lists or null."""
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         return ()
     return tuple(value)

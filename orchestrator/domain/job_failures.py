@@ -1,4 +1,4 @@
-"""Which failures of a job are its own: it is parked for another run, and the others are played on (rule X1)."""
+"""Decides which failures affect one job only: it is parked for another run, and the others are played (rule X1)."""
 
 from orchestrator.domain.events import JobParked
 from orchestrator.domain.plan import Job
@@ -14,15 +14,15 @@ from orchestrator.errors import (
 )
 
 _SHARED_FAULTS = (BackendUnavailable, StoreFault, ClusterUnavailable, ClusterRefused, LeaseLost)
-"""Faults of what every job needs: no other job would fare better."""
+"""Faults of what every job needs: the other jobs would fail too."""
 _MAX_MESSAGE_CHARACTERS = 1000
 
 
 def is_job_specific(error: BaseException) -> bool:
-    """Returns whether an error may be due to the one job that it ended, so that the others are played on.
+    """Returns whether an error may be caused by the one job that it ended, so that the others are played.
 
-    That is every fault of ours but those of what all jobs share, and every fault in our own code: what one submission
-    brings about must not end the round for others.
+    These are all infrastructure faults except those of what all jobs share, and all errors in our own code: an effect
+    of one submission must not end the round for others.
     """
     if isinstance(error, SparringError):
         return isinstance(error, InfrastructureFault) and not isinstance(error, _SHARED_FAULTS)
@@ -30,7 +30,7 @@ def is_job_specific(error: BaseException) -> bool:
 
 
 def parked_event(job: Job, error: BaseException) -> JobParked:
-    """Returns what is kept of a job that failed for good while the others are played on."""
+    """Returns the event that records a job that failed at every attempt."""
     code = error.code if isinstance(error, InfrastructureFault) else InfrastructureFault.code
     reason = str(error) if isinstance(error, SparringError) else f"{type(error).__name__}: {error}"
     message = printable(reason, _MAX_MESSAGE_CHARACTERS)

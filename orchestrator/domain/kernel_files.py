@@ -1,7 +1,8 @@
-"""Counters of a whole machine that its kernel shows in /proc and /sys, by which one sandbox can tell another something.
+"""Files in /proc and /sys with counters of the whole machine, through which one sandbox can signal to another.
 
-docs/kernel-files.md has the verdict on every file. These are the ones by which it is told whether sandboxes see such
-counters at all: they are not the list of what is masked, which is everything that a program does not need.
+docs/kernel-files.md has the verdict on every file. The files here are those from which it is determined whether
+sandboxes see such counters at all. They are not the list of masked files, which is everything that a program does not
+need.
 """
 
 MACHINE_COUNTER_FILES = (

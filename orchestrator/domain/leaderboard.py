@@ -1,4 +1,4 @@
-"""Boards: who stands where, and why somebody is not ranked."""
+"""Leaderboards: the ranks of submissions, and why a submission is not ranked."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,14 +7,14 @@ from fractions import Fraction
 from orchestrator.domain.plan import Cell
 
 ScoreTerms = Mapping[Cell, Fraction]
-"""A score as a weighted sum of the accuracies of cells: what makes its uncertainty a matter of pictures (X5)."""
+"""A score as a weighted sum of the accuracies of cells. Its confidence interval is computed from these (X5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one number of a row means. `name` is its key in results.json and in tables.
+    """The meaning of one number of a row. `name` is its key in results.json and in tables.
 
-    `unit` is such as points, share or pictures; `more_is_better` None where neither is better.
+    `unit` is for example points, share or pictures; `more_is_better` is None if neither is better.
     """
 
     name: str
@@ -22,14 +22,14 @@ class Column:
     unit: str
     more_is_better: bool | None = None
     measure: str = ""
-    """What is measured, in a few words; empty where the title says it."""
+    """What is measured, in a few words; empty if the title says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number in a column. `terms` say what it is made of where it has an interval, see `Row.score_terms`.
+    """A number in a column. If its interval can be computed from cells, `terms` are as in `Row.score_terms`.
 
-    A format that has another measure of how sure a number is gives the 95 % `interval` itself.
+    A format that estimates the uncertainty of a number in another way gives the 95 % `interval` itself.
     """
 
     number: Fraction | int | None
@@ -39,37 +39,37 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a board. `rank` is None for what is not ranked, and then `reason` says why."""
+    """One row of a leaderboard. If `rank` is None, the submission is not ranked, and `reason` says why."""
 
     submission: str
     score: Fraction | None
     rank: int | None = None
     reason: str = ""
     values: Mapping[str, Value] = field(default_factory=dict)
-    """What stands in the board's other columns, by their names."""
+    """The values of the board's other columns, by the names of the columns."""
     tie_break: int = 0
     """Equal scores rank by this number first, the smaller the better (rule A16)."""
     receipt_number: int | None = None
-    """Its place in the order of the contest's ledger; None where no ledger received it."""
+    """Its place in the order of the contest's ledger; None if the contest's ledger did not receive it."""
     submitted: str = ""
-    """When its organizers say that it came; it only orders what no ledger received."""
+    """When it was submitted, by the contest file. It orders only submissions without a receipt number."""
     score_terms: ScoreTerms = field(default_factory=dict)
-    """What the score is made of: it is 100 times the sum of weight x accuracy, in points."""
+    """The weights of the cells in the score, which is 100 times the sum of weight x accuracy, in points."""
     interval: tuple[float, float] | None = None
-    """The score's 95 % interval, where it has no terms and the format has another measure of how sure it is."""
+    """The score's 95 % interval, if it has no terms and the format estimates its uncertainty in another way."""
     remark: str = ""
-    """What a reader has to know of this row, which is ranked all the same; a few words."""
+    """What a reader has to know about this row, which is still ranked; a few words."""
     no_prize: str = ""
     """Why this row gets no prize although it is ranked (rule A5)."""
     prize_rank: int | None = None
-    """The place among those who may get a prize; shared as ranks are."""
+    """The rank among the rows that may get a prize; shared if the rank is shared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
     """A ranking with its meaning: what the score is, in which unit, and whether more is better.
 
-    `columns` are what else a row says, in the order in which it is shown.
+    `columns` are the other numbers of a row, in the order in which they are shown.
     """
 
     name: str
@@ -85,10 +85,10 @@ class Leaderboard:
 def rank_rows(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:
     """Returns the rows in order, with ranks (rule A16).
 
-    Ties rank by `tie_break`, then by the earlier submission; a tie that remains is a shared rank. What is earlier
-    says the contest's ledger, never a clock; submissions that it did not receive follow, by the times in their contest
-    file. Rows with a `reason` or without a score follow unranked, best score first, then by name. Prizes skip rows with
-    `no_prize` (A5).
+    Ties rank by `tie_break`, then by the earlier submission; rows that still tie share a rank. The order of the
+    contest's ledger decides which submission is earlier, never a clock. Submissions that the ledger did not receive
+    follow, in the order of the times in their contest file. Rows with a `reason` or without a score follow unranked,
+    best score first, then by name. Prizes skip rows with `no_prize` (A5).
     """
     rows = list(rows)
     sign = -1 if more_is_better else 1

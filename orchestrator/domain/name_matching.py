@@ -1,7 +1,7 @@
-"""Whether two ways of writing mean one person, or one team: what is compared in place of what somebody typed (A1).
+"""The keys by which names of people and teams are compared, so that another spelling is not another name (A1).
 
-Only ways of writing are folded, after Unicode's NFKC and case folding (UAX 15, and section 3.13 of the standard). Two
-addresses of one person stay two: `+tag` and dots in the local part mean what each mail server wants them to mean.
+Only spellings are folded, by Unicode's NFKC and case folding (UAX 15, and section 3.13 of the standard). Two addresses
+of one person stay different: each mail server decides what `+tag` and dots in the local part mean.
 """
 
 import re
@@ -27,7 +27,7 @@ def fold_name(text: str) -> str:
 
 
 def person_key(name: str) -> str:
-    """Returns what a person is known by: an address with its domain in Unicode and without the root's dot."""
+    """Returns the key of a person: the folded name, or address with the domain in Unicode, without the root's dot."""
     local, at, domain = fold_name(name).rpartition("@")
     if not at:
         return domain
@@ -36,16 +36,16 @@ def person_key(name: str) -> str:
 
 
 def is_comparable(name: str) -> bool:
-    """Returns whether a name of a person can be compared: one word or more, and as an address nothing but that.
+    """Returns whether a person's name can be compared: a name that is not empty, or a bare address.
 
-    Quotes, comments, brackets and a second `@` are other ways to write an address (RFC 5322, section 3.4.1).
+    Quotes, comments, brackets and a second `@` are other spellings of an address (RFC 5322, section 3.4.1).
     """
     known = fold_name(name)
     return bool(known) and known.isprintable() and ("@" not in known or bool(_ADDRESS.fullmatch(known)))
 
 
 def _decode_label(label: str) -> str:
-    """Returns a label of a domain in Unicode, where it is written in ASCII (RFC 3492)."""
+    """Returns a label of a domain in Unicode; it may be encoded in ASCII (RFC 3492)."""
     if not label.startswith("xn--"):
         return label
     try:

@@ -1,7 +1,7 @@
-"""Attacks of the organizers' own, which a contest format brings (rule B2).
+"""The organizers' own attacks, which are part of a contest format (rule B2).
 
-They are trusted code, so they need no sandbox: the process that starts a defence's sandbox plays them, and asks the
-defence what they want to know.
+They are trusted code, so they need no sandbox: the process that starts a defence's sandbox runs them, and sends their
+queries to the defence.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ ORGANIZERS = "organizers"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DefenceReplies:
-    """What a defence said of k pictures: answers [k], and scores [k, classes], NaN where it gave none."""
+    """A defence's replies about k pictures: answers [k], and scores [k, classes], NaN where it gave none."""
 
     answers: Answers
     scores: Scores
@@ -30,9 +30,9 @@ class DefenceReplies:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientReplies:
-    """What a defence said of k pictures: f32 [k, c, h, w], NaN where it gave no gradient.
+    """A defence's gradients for k pictures, f32 [k, c, h, w], NaN where it gave none.
 
-    `answers` [k] are no labels: `FAULTED` and `NOT_PLAYED` as in play, else `NOT_ASKED`.
+    `answers` [k] have no labels: `FAULTED` and `NOT_PLAYED` as in play, else `NOT_ASKED`.
     """
 
     answers: Answers
@@ -40,10 +40,10 @@ class GradientReplies:
 
 
 class QueriedDefence(Protocol):
-    """The defence that an attack asks."""
+    """The defence that an attack queries."""
 
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
-        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k], at a price each."""
+        """Asks about pictures u8 [k, c, h, w], each on behalf of one of the task's `pictures` [k], at `price` each."""
 
     def ask_gradients(
         self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32], price: int = 1
@@ -53,9 +53,9 @@ class QueriedDefence(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttackedPicture:
-    """What an attack made of one picture of the task: the picture that is judged, u8 [c, h, w], and what it took.
+    """An attack's result for one picture of the task: the picture that is judged, u8 [c, h, w], and its queries.
 
-    `give_up_reason` says why the attack could not be played on this picture; empty where it was.
+    `give_up_reason` says why the attack could not be played on this picture; empty if it was played.
     """
 
     picture: int
@@ -65,23 +65,23 @@ class AttackedPicture:
 
 
 class OrganizerAttack(ABC):
-    """One attack with its settings; a work of the contest format, and in the roster like a submission without an image.
+    """One attack with its settings: part of the contest format, and in the roster as a submission without an image.
 
-    What becomes of a picture follows from the picture, the defence's replies and the picture's random numbers alone.
+    Its result for a picture depends only on the picture, the defence's replies and the picture's random numbers.
     """
 
     name: str
     queries_per_picture: int
-    """How many queries it needs for a picture, at most."""
+    """The largest number of queries that it needs for a picture."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """A digest of everything that its pictures follow from: what was played with another one is played again."""
+        """A digest of everything that its pictures depend on. If it changes, the attack is played again."""
 
     @abstractmethod
     def pictures(self, count: int) -> int:
-        """Returns how many of a task's `count` pictures it attacks: the first so many, at least one."""
+        """Returns how many of a task's `count` pictures it attacks, counted from the first; at least one."""
 
     @abstractmethod
     def play(
@@ -92,12 +92,12 @@ class OrganizerAttack(ABC):
         defence: QueriedDefence,
         budget: Budget | None,
     ) -> Iterator[AttackedPicture]:
-        """Yields what becomes of some of a task's pictures, in any order.
+        """Yields the results for some of a task's pictures, in any order.
 
         Args:
             samples: the task's pictures.
             pictures: which of them are attacked.
-            generators: the random numbers for each of these.
+            generators: the source of random numbers for each of these.
             defence: the defence that is asked.
             budget: the task's budget, if it has one.
         """

@@ -1,4 +1,4 @@
-"""One picture decided. Everything here works on whole cells or several, one array element a picture."""
+"""The outcome of each picture. All functions work on arrays of whole cells, with one element for each picture."""
 
 import functools
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from orchestrator.domain.samples import Labels
 
 Scores = NDArray[np.float32]
-"""A score for each class, larger for likelier ones [n, classes]; infinite ones included, NaN where there are none."""
+"""Scores [n, classes], larger for likelier classes. They may be infinite, and are NaN if the defence gave none."""
 Answers = NDArray[np.int32]
-"""A label, or one of the five negative values below."""
+"""Labels, or the five negative values below."""
 
 ABSTAINED = -1
 FAULTED = -2
@@ -23,13 +23,13 @@ FAULTED = -2
 NOT_ASKED = -3
 """The candidate was forfeited and the rules do not ask the defence (rule A8)."""
 NOT_PLAYED = -4
-"""Nobody asked, because faults of the defence had used up what they may cost (rule A7)."""
+"""The defence was not asked, because its faults had used up their time, `limits.fault_seconds` (rule A7)."""
 NOT_ATTACKED = -5
-"""The picture is no part of the cell: its attack plays fewer pictures than the task has (rule B2)."""
+"""The picture is not in the cell: its attack plays fewer pictures than the task has (rule B2)."""
 
 
 def answer_text(answer: int, classes: Sequence[str]) -> str:
-    """Returns an answer in words: a class's name, or what stands where there is no label."""
+    """Returns an answer in words: the name of a class, or words such as `no answer`."""
     if 0 <= answer < len(classes):
         return classes[answer]
     names = {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked", NOT_PLAYED: "not played"}
@@ -47,22 +47,22 @@ class Forfeit(IntEnum):
     SHAPE = 3
     """Not the shape of its picture."""
     NOT_FINITE = 4
-    """Floating-point values that are not even finite."""
+    """Floating-point values, some of them not finite."""
     BUDGET = 5
     """Farther from its picture than the budget (rule A14)."""
 
     @property
     def reason(self) -> str:
-        """What it is called in results: `not_finite`."""
+        """Its name in results, such as `not_finite`."""
         return self.name.lower()
 
 
 MALFORMED_FORFEITS = (Forfeit.TYPE, Forfeit.SHAPE, Forfeit.NOT_FINITE)
-"""Forfeits of what was delivered and is no picture like the one that was asked about."""
+"""Forfeits of arrays that were delivered but do not have the form of the original picture."""
 
 
 class PictureOutcome(IntEnum):
-    """What became of one picture."""
+    """The outcome of one picture."""
 
     CORRECT = 0
     MISCLASSIFIED = 1
@@ -72,7 +72,7 @@ class PictureOutcome(IntEnum):
 
 
 class OnMissing(StrEnum):
-    """What becomes of a picture that an attack does not deliver (rule A8)."""
+    """How a picture that an attack does not deliver is judged (rule A8)."""
 
     HELD = "held"
     ASK = "ask"
@@ -80,7 +80,7 @@ class OnMissing(StrEnum):
 
 
 class OnViolation(StrEnum):
-    """What becomes of a candidate beyond the budget (rule A14)."""
+    """How a candidate beyond the budget is treated (rule A14)."""
 
     FORFEIT = "forfeit"
     CLIP = "clip"
@@ -89,7 +89,7 @@ class OnViolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A cell counted. `held + fooled + abstained + not_played == total`: all pictures of the task that are attacked.
+    """The counts of a cell. `held + fooled + abstained + not_played == total`: all pictures that are attacked.
 
     `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
     defence's (rule A7), and are among `fooled`.
@@ -111,10 +111,10 @@ class Tally:
 
     @property
     def credited(self) -> int:
-        """How many pictures count as classified correctly: those held, and none where not every picture was played.
+        """How many pictures count as classified correctly: those held, but none if a picture was not played.
 
-        Which pictures were played before faults had used up their time is decided by the secret order, and a score must
-        not depend on that: so the defence gets the worst case for the whole cell (rule A7).
+        The secret order decides which pictures were played before faults had used up their time, and a score must not
+        depend on that order. So the defence gets the worst case for the whole cell (rule A7).
         """
         return self.held if self.complete else 0
 
@@ -126,23 +126,23 @@ class Tally:
 
 @functools.lru_cache(4096)
 def _exact_share(count: int, total: int) -> Fraction:
-    """Returns a share exactly: making a fraction takes long, and the cells of a round have few different ones."""
+    """Returns an exact share. It is cached: making a fraction takes long, and a round has few different ones."""
     return Fraction(count, total)
 
 
 def count_by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
-    """Returns how many candidates do not count for each reason that there is among them."""
+    """Returns how many candidates are forfeited for each reason, without the reasons that do not occur."""
     reasons = (forfeit for forfeit in Forfeit if forfeit is not Forfeit.NONE)
     counts = {forfeit.reason: int((forfeits == forfeit).sum()) for forfeit in reasons}
     return {reason: count for reason, count in counts.items() if count}
 
 
 def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
-    """Returns one `PictureOutcome` per picture [n] of each of the cells whose answers are given [..., n].
+    """Returns the `PictureOutcome` of each answer, i8 [..., n].
 
-    A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
-    (A7), or is no part of the cell. Every other answer than the true label, and every fault of the defence (A7), is
-    fooled.
+    `answers` are those of one or more cells, [..., n]. A picture that the defence was not asked about is CORRECT (A8).
+    Abstentions, pictures that were not played (A7) and pictures that are not in the cell have outcomes of their own.
+    Every other answer than the true label, and every fault of the defence (A7), is MISCLASSIFIED.
     """
     calls = np.full(answers.shape, PictureOutcome.MISCLASSIFIED, np.int8)
     calls[answers == labels] = PictureOutcome.CORRECT
@@ -154,21 +154,21 @@ def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
 
 
 def credited_pictures(outcomes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Returns which pictures of cells [..., n] count as classified correctly: those of `Tally.credited`."""
+    """Returns which pictures of cells [..., n] count as classified correctly: those that `Tally.credited` counts."""
     incomplete = (outcomes == PictureOutcome.NOT_PLAYED).any(axis=-1, keepdims=True)
     credited: NDArray[np.bool_] = (outcomes == PictureOutcome.CORRECT) & ~incomplete
     return credited
 
 
 class ForfeitCounts(NamedTuple):
-    """How many candidates of an attack do not count, and how many of them for being beyond the budget."""
+    """How many candidates of an attack are forfeited, and how many of these because they are beyond the budget."""
 
     forfeits: int = 0
     violations: int = 0
 
 
 def count_forfeits(forfeits: NDArray[np.uint8]) -> ForfeitCounts:
-    """Returns the counts of what an attack made; `forfeits` holds a `Forfeit` per picture."""
+    """Returns the counts of an attack's forfeits. `forfeits` holds a `Forfeit` per picture [n]."""
     lost, beyond = (int(np.count_nonzero(found)) for found in (forfeits != Forfeit.NONE, forfeits == Forfeit.BUDGET))
     return ForfeitCounts(lost, beyond)
 
@@ -178,7 +178,7 @@ def tally_cells(outcomes: NDArray[np.int8], answers: Answers, forfeits: Sequence
 
     Args:
         outcomes: one `PictureOutcome` per cell and picture [m, n].
-        answers: what they were decided from [m, n].
+        answers: the answers from which the outcomes were decided [m, n].
         forfeits: the counts of each cell's attack [m], zero for clean pictures.
     """
     counts = [np.count_nonzero(outcomes == outcome, axis=1).tolist() for outcome in PictureOutcome]
@@ -203,7 +203,7 @@ def tally_cells(outcomes: NDArray[np.int8], answers: Answers, forfeits: Sequence
 def accuracy_drop(before: Fraction, after: Fraction) -> float:
     """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11).
 
-    It is the float that is nearest to the exact number: Python divides integers so.
+    It is the float that is nearest to the exact number, since Python divides integers exactly.
     """
     lost = before.numerator * after.denominator - after.numerator * before.denominator
     return 100 * lost / (before.denominator * after.denominator)

@@ -1,4 +1,4 @@
-"""What is to be played: cells, jobs and the plan that orders them."""
+"""The work of a round: cells, jobs and the plan that orders them."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -17,11 +17,11 @@ class Stage(StrEnum):
     PERTURB = "perturb"
     """An attack makes pictures for all defences at once."""
     QUERY = "query"
-    """An attack makes pictures for one defence, which it asks about them meanwhile."""
+    """An attack makes pictures for one defence, and queries the defence while it makes them."""
     CLASSIFY = "classify"
     """A defence classifies pictures."""
     REPLAY = "replay"
-    """A submission is asked again what it was asked before (rules A9, A10, X3)."""
+    """A submission gets questions again that it got before (rules A9, A10, X3)."""
 
 
 class Cell(NamedTuple):
@@ -36,11 +36,11 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a sandbox is started for.
+    """A unit of work for which sandboxes are started.
 
-    `submission` is who plays; in a query job the defence. `cells` are the cells whose pictures a defence sees; empty
-    for an attack. `needs` are the jobs that must be finished before. `keys` hold, per cell, a digest of everything that
-    goes into it (X4).
+    `submission` is the player; in a query job the defence. `cells` are the cells whose pictures a defence sees; empty
+    for an attack. `needs` are the jobs that must be finished before. `keys` holds, for each cell, a digest of
+    everything that its answers depend on (X4).
     """
 
     id: JobId
@@ -52,17 +52,17 @@ class Job:
 
     @property
     def seed_parts(self) -> tuple[str, ...]:
-        """Whose work in a round it is, in words that are the same on every backend: an id has the image's digest in it.
+        """What identifies the job in seeds. It is the same on every backend; the id depends on the image's digest.
 
-        What is drawn from the round's secret for a job is drawn by this, so that the same round under the same secret
-        asks the same questions in the same order everywhere.
+        Everything that is drawn from the round's secret for a job depends on these parts, so that the same round with
+        the same secret asks the same questions in the same order everywhere.
         """
         return (self.stage, self.submission, *(cell.attack or "" for cell in self.cells))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All jobs of a round, in the order in which they are preferred."""
+    """All jobs of a round, in order of preference."""
 
     jobs: tuple[Job, ...]
 
@@ -72,15 +72,15 @@ class Plan:
         return {job.id: job for job in self.jobs}
 
     def ready_queue(self, done: AbstractSet[JobId]) -> "ReadyQueue":
-        """Returns what is left, ready to be taken job by job. To resume is to read `done` from the ledger."""
+        """Returns a queue of the jobs that are not in `done`. To resume a round, read `done` from the ledger."""
         return ReadyQueue(self, done)
 
 
 class ReadyQueue:
-    """The whole scheduler: what is left of a plan while work goes on.
+    """The scheduler: the jobs of a plan that are left while a round is played.
 
-    A job is ready when it is not done and everything it needs is; after each only those that waited for it are looked
-    at. Jobs that wait for the same set of needs, as all replays do, are counted as one group.
+    A job is ready if it is not done and all its needs are. When a job is finished, only the jobs that wait for it are
+    examined. Jobs with the same set of needs, as all replays have, are counted as one group.
     """
 
     def __init__(self, plan: Plan, done: AbstractSet[JobId]) -> None:
@@ -107,7 +107,7 @@ class ReadyQueue:
         return [job.id for job in self._jobs if job.id in self._remaining]
 
     def take(self, accepts: Callable[[Job], bool] = lambda _: True) -> Job | None:
-        """Returns the first ready job that is wanted, once; None where there is none now."""
+        """Removes and returns the first ready job that `accepts` returns true for, None if there is none now."""
         passed: list[int] = []
         ready_job = None
         while self._ready and ready_job is None:
@@ -121,7 +121,7 @@ class ReadyQueue:
         return ready_job
 
     def mark_finished(self, job: JobId) -> None:
-        """Notes that a job is done: what waited for it alone is ready."""
+        """Marks a job as done. Jobs that waited only for it become ready."""
         self._remaining.discard(job)
         for needs in self._waiting.pop(job, ()):
             self._missing[needs] -= 1

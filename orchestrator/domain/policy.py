@@ -1,9 +1,9 @@
-"""What a sandbox may do, in one place: the object that a security reviewer reads.
+"""The policy of a sandbox: everything that it may do, in one place for a security reviewer.
 
-Backends translate it: docker into a container, Kubernetes into a pod. Neither decides anything of its own; after a
-start they read back what the engine applied and refuse to play when a control is missing or weaker. The defaults are
-what strangers' submissions get. A weaker policy exists for one purpose: the hostile programs (`sparring sandbox check`)
-removes one control at a time and shows that its program then does its harm.
+Backends translate it: docker into a container, Kubernetes into a pod. They decide nothing themselves; after a start
+they read back what the engine applied, and refuse to play if a control is missing or weaker. The defaults apply to
+strangers' submissions. A weaker policy has one purpose: `sparring sandbox check` removes one control at a time and
+shows that a hostile program then does its harm.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Network(StrEnum):
 
 
 class Seccomp(StrEnum):
-    """Which system calls are filtered: our profile for players, the engine's default, or nothing."""
+    """The filter of system calls: our profile for players, the engine's default, or none."""
 
     PLAYER = "player"
     ENGINE = "engine"
@@ -40,7 +40,7 @@ class Seccomp(StrEnum):
 
 
 class User(StrEnum):
-    """Whom a player runs as: a user id that no other live sandbox has, or (never for strangers) root."""
+    """The user that a player runs as: a user id that no other live sandbox has, or (never for strangers) root."""
 
     UNIQUE = "unique"
     ROOT = "root"
@@ -48,7 +48,7 @@ class User(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """Everything a sandbox may and may not do. Each line says what happens to a player that tries.
+    """Everything that a sandbox may and may not do. Each field says what happens to a player that tries.
 
     Mounts: none. There is no field for them, because no policy may add one: a player sees its image read-only, /tmp,
     /dev/shm and the engine's masked /proc and /sys, and nothing of the host.
@@ -60,7 +60,7 @@ class SandboxPolicy:
     network: Network = Network.NONE
     """No interface but loopback: connecting fails with ENETUNREACH, names do not resolve."""
     user: User = User.UNIQUE
-    """Not root, and nobody else's user: per-user kernel counters and signals do not cross sandboxes."""
+    """Not root, and no other sandbox's user: per-user kernel counters and signals do not cross sandboxes."""
     read_only_root: bool = True
     """The image cannot be changed: writing fails with EROFS."""
     capabilities: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class SandboxPolicy:
     private_cgroup: bool = True
     """The control group tree above its own cannot be seen."""
     masked_proc: bool = True
-    """Of /proc and /sys only what a program needs is seen: counters of the machine read as empty or are not there."""
+    """Only the files of /proc and /sys that a program needs are visible: machine counters are empty or absent."""
     noexec_tmp: bool = True
     """Nothing in /tmp can be executed: EACCES."""
     init: bool = True

@@ -1,4 +1,4 @@
-"""What came of asking a defence while pictures were made for it."""
+"""The record of an attack's queries to a defence."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,28 +10,28 @@ from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_ATTACKED, NOT_P
 
 
 class QueryFailure(IntEnum):
-    """Whether a defence left a query about a picture without an answer."""
+    """Whether a defence failed to answer a query about a picture."""
 
     NONE = 0
     FAULTED = 1
-    """It gave no valid answer to a query that counts (rule A7): any of an organizers' attack, one within the budget of
-    a submission's."""
+    """It gave no valid answer to a query that counts (rule A7): any query of an organizers' attack, or a query within
+    the budget of a submission's attack."""
     NOT_PLAYED = 2
-    """It was not asked any more, because its faults had used up what they may cost (rule A7)."""
+    """It was not asked any more, because its faults had used up their time (rule A7)."""
 
 
 @dataclass(eq=False)
 class QueryRecord:
-    """What an attack asked one defence, for each of a task's n pictures.
+    """An attack's queries to one defence, for each of a task's n pictures.
 
     Attributes:
-        attacked: bool [n], whether the attack played the picture at all.
-        queries: i32 [n], about how many pictures the defence was asked for this one.
+        attacked: bool [n], whether the attack played the picture.
+        queries: i32 [n], how many pictures the defence was asked about on behalf of this one.
         fooled_at: i32 [n], the number of the first query within the budget that the defence misread; 0 for none, and
             for the organizers' attacks, which have no common budget.
         failures: u8 [n], a `QueryFailure` each.
-        given_up: bool [n], whether the attack could not be played on the picture.
-        seconds: for how long the defence had the move.
+        given_up: bool [n], whether the attack could not attack the picture.
+        seconds: how long the defence took to answer, in all.
     """
 
     attacked: NDArray[np.bool_]
@@ -43,7 +43,7 @@ class QueryRecord:
 
     @classmethod
     def empty(cls, count: int) -> "QueryRecord":
-        """Returns the record of an attack that played no picture yet."""
+        """Returns the record of an attack that has played none of `count` pictures yet."""
         return cls(
             attacked=np.zeros(count, np.bool_),
             queries=np.zeros(count, np.int32),
@@ -53,10 +53,10 @@ class QueryRecord:
         )
 
     def settled_answers(self) -> Answers:
-        """Returns what is known of each picture [n] before the candidates are judged; `NOT_ASKED` where nothing is.
+        """Returns the answers [n] that the queries decide before the candidates are judged, else `NOT_ASKED`.
 
-        A defence that faults on a query that counts has lost the picture, as it had if the same picture had been
-        delivered (rule A7): otherwise it could hide by faulting.
+        A defence that faults on a query that counts loses the picture, as it would if the attack had delivered the
+        query's picture (rule A7). Otherwise it could protect itself by faulting.
         """
         answers = np.full(len(self.attacked), NOT_ASKED, np.int32)
         answers[self.failures == QueryFailure.FAULTED] = FAULTED

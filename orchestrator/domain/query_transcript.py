@@ -1,4 +1,4 @@
-"""The transcript of the queries of one step: a chain of hashes over it, and its arrays where it is kept (rule X6)."""
+"""The transcript of the queries of one step: its hash chain, and its arrays if it is kept (rule X6)."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from orchestrator.domain.samples import Pixels
 
 
 class TranscriptChain:
-    """The hash of a chain over queries: each link is over the one before, the pictures shown, answers and values."""
+    """A hash chain over queries. Each link hashes the link before, the pictures shown, the answers and the values."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -33,7 +33,7 @@ class TranscriptChain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplyRecord:
-    """One query: the pictures that were shown, u8 [k, c, h, w], and scores [k, classes] or gradients [k, c * h * w]."""
+    """One query: the pictures shown, u8 [k, c, h, w], and its scores [k, classes] or gradients [k, c * h * w]."""
 
     pixels: Pixels
     values: NDArray[np.float32]
@@ -42,13 +42,13 @@ class ReplyRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FullTranscript:
-    """A transcript that was kept, of q pictures that were shown.
+    """A full transcript of the q pictures that a defence was shown.
 
     Attributes:
-        shown: u8 [q, c, h, w], in the order in which they were asked about.
-        shown_queries: i32 [q, 2], the number of the query, from 0, and whether it was for gradients.
-        shown_scores: f32 [s, classes], of those that were not, NaN where none came.
-        shown_gradients: f32 [q - s, c * h * w], of those that were.
+        shown: the pictures, u8 [q, c, h, w], in the order of the queries.
+        shown_queries: i32 [q, 2], the number of each picture's query, from 0, and whether it was for gradients.
+        shown_scores: f32 [s, classes], of the queries that were not for gradients, NaN where the defence gave none.
+        shown_gradients: f32 [q - s, c * h * w], of the queries for gradients.
     """
 
     shown: Pixels
@@ -58,7 +58,7 @@ class FullTranscript:
 
     @classmethod
     def of(cls, queries: Sequence[ReplyRecord], shape: tuple[int, ...], classes: int) -> "FullTranscript":
-        """Returns the transcript of queries about pictures of one shape."""
+        """Returns the transcript of queries about pictures of a shape (c, h, w)."""
         values = int(np.prod(shape))
         rows = [
             np.column_stack([np.full(len(query.pixels), number), np.full(len(query.pixels), query.gradients)])
@@ -75,7 +75,7 @@ class FullTranscript:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], classes: int) -> "FullTranscript":
-        """Returns the transcript that `arrays` gave. Raises ValueError, with what is wrong, where they are of none."""
+        """Returns the transcript with these `arrays`. Raises ValueError, with the reason, if they do not fit."""
         found = cls(**{name: arrays[name] for name in TRANSCRIPT_ARRAYS})
         asked = len(found.shown)
         graded = int((found.shown_queries[:, 1] == 1).sum()) if found.shown_queries.shape == (asked, 2) else 0

@@ -1,4 +1,4 @@
-"""Who may not judge in a contest, because a team of it is theirs."""
+"""Decides who may not judge in a contest because of their own team."""
 
 from orchestrator.domain.name_matching import person_key
 from orchestrator.domain.season import Appeal, Season
@@ -7,10 +7,10 @@ from orchestrator.errors import Problem
 
 
 def rater_problems(season: Season, person: str) -> list[Problem]:
-    """Returns why somebody cannot be a rater of a contest, nothing if they can (C7).
+    """Returns every reason why a person cannot be a rater of a contest, none if the person can (C7).
 
-    Who is in a team, or was when it handed in a submission, would grade pictures that they know. `person` is an id as
-    in `PersonRecord`.
+    Somebody who is in a team, or was when it submitted, would grade pictures that they know. `person` is an id as in
+    `PersonRecord`.
     """
     key = person_key(person)
     teams = {team for team, people in season.teams.items() if any(each.identity_key == key for each in people)}
@@ -22,11 +22,11 @@ def rater_problems(season: Season, person: str) -> list[Problem]:
 
 
 def appeal_reason(season: Season, appeal: Appeal, person: str) -> str:
-    """Returns why a person neither sees nor decides an appeal, "" where nothing is against it.
+    """Returns why a person may neither see nor decide an appeal, "" if the person may.
 
-    Recused is who is in the team that appeals, now or when it handed in, and whoever is bound by a submission on the
-    same task: its outcome moves their own rank. A submission that was withdrawn or disqualified counts too, for an
-    appeal may bring it back.
+    These people are recused: members of the team that appeals, now or when it submitted, and everybody who is bound by
+    a submission on the same task, since the decision changes their own rank. A submission that was withdrawn or
+    disqualified counts too, because an appeal may bring it back.
     """
     key = person_key(person)
     if any(member.identity_key == key for member in season.teams.get(appeal.team, ())):

@@ -1,4 +1,4 @@
-"""A round as its ledger tells it: the fold of its events. No store, no clock."""
+"""The state of a round, folded from its ledger. No store, no clock."""
 
 from dataclasses import dataclass, field
 
@@ -10,44 +10,44 @@ from orchestrator.domain.submissions import Roster, Submission
 
 @dataclass
 class Round:
-    """What is known after some events. `apply` is the only way to learn more."""
+    """The state of a round after some of its events. Only `apply` changes it."""
 
     opening: events.RoundOpened | None = None
     submissions: list[Submission] = field(default_factory=list)
     planned_jobs: tuple[events.JobRecord, ...] = ()
     planned_jobs_of: dict[str, list[events.JobRecord]] = field(default_factory=dict)
-    """The same by submission, in the plan's order; a query job is also with the attack that queries."""
+    """The planned jobs by submission, in the plan's order. A query job is listed for its defence and for its attack."""
     query_jobs: dict[Cell, str] = field(default_factory=dict)
-    """Of the planned jobs those in which an attack queries a defence, by cell."""
+    """The ids of the planned jobs in which an attack queries a defence, by cell."""
     jobs: dict[str, events.JobRecord] = field(default_factory=dict)
     """Every job that was ever planned."""
     jobs_of: dict[str, dict[str, events.JobRecord]] = field(default_factory=dict)
-    """The same by submission; a query job is also with the attack that queries."""
+    """The jobs that were ever planned, by submission. A query job is listed for its defence and for its attack."""
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished_jobs: dict[str, events.JobFinished] = field(default_factory=dict)
     failed_attempts: list[events.AttemptFailed] = field(default_factory=list)
     parked_jobs: dict[str, events.JobParked] = field(default_factory=dict)
-    """The jobs that failed at every attempt and were not begun again since, by job."""
+    """The jobs that failed at every attempt and were not planned again since, by job."""
     probe_overrides: list[events.ClusterProbed] = field(default_factory=list)
-    """Whenever it was played on a cluster whose network was not shown to be closed."""
+    """The probes after which it was played on a cluster although they do not show that players cannot connect."""
     replay_head: str | None = None
     answers_digest: str | None = None
-    """A digest of every answer of the play, once it is closed."""
+    """A digest of every answer in play, once `AnswersCommitted` is in the ledger."""
     replay_coverage: dict[str, events.ReplayJudged] = field(default_factory=dict)
-    """What replays covered, by job."""
+    """How much replays covered, by job."""
     findings: list[Finding] = field(default_factory=list)
     judgements: list[events.ReplayJudged | events.FindingMade] = field(default_factory=list)
-    """What replays covered and proved, as it was noted."""
+    """The judgements of replays and the findings, in the order of the ledger."""
     closed: bool = False
-    """Whether the last event is the end of the round: whatever comes after an end has to be followed by another."""
+    """Whether the last event is RoundClosed: after any later event, the round has to be closed again."""
 
     @property
     def roster(self) -> Roster:
-        """Who plays."""
+        """The submissions of the round."""
         return Roster(tuple(self.submissions))
 
     def finished_jobs_of(self, submission: str) -> list[events.JobFinished]:
-        """Returns the ends of a submission's own jobs."""
+        """Returns the JobFinished events of a submission's own jobs."""
         ends = (self.finished_jobs[job] for job in self.jobs_of.get(submission, ()) if job in self.finished_jobs)
         return [end for end in ends if end.submission == submission]
 
@@ -61,7 +61,7 @@ class Round:
         return bool(finished) and all(any(step.fresh_copy for step in steps) for steps in finished)
 
     def sandboxes_of(self, submission: str) -> list[events.SandboxRecord]:
-        """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""
+        """Returns every recorded sandbox of a submission, those of unfinished jobs included."""
         jobs = self.jobs_of.get(submission, {})
         steps = [step for job in jobs for step in self.steps.get(job, {}).values()]
         ends = [self.finished_jobs[job] for job in jobs if job in self.finished_jobs]
@@ -75,10 +75,10 @@ class Round:
         return [f for step in steps for f in step.faults if (f.submission or step.submission) == submission]
 
     def apply(self, event: events.Event) -> None:
-        """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
+        """Applies one event. Events that change nothing here, such as BackendReturned, only reopen the round."""
         self.closed = False
         match event:
-            case events.StepFinished():  # first what there is most of: to tell one model from another takes long
+            case events.StepFinished():  # first the most frequent kind: comparing classes takes long
                 self.steps.setdefault(event.job, {})[event.step] = event
             case events.JobFinished():
                 self.finished_jobs[event.job] = event
@@ -134,7 +134,7 @@ class Round:
 
 
 def _who_plays(job: events.JobRecord) -> list[str]:
-    """Returns the submissions that have a part in a job: its own, and the attack that queries."""
+    """Returns the submissions that play in a job: its own, and in a query job the attacks."""
     attacks = [cell.attack for cell in job.cells if cell.attack] if job.stage is Stage.QUERY else []
     return [job.submission, *attacks]
 

@@ -1,4 +1,4 @@
-"""Pictures and what was made of them."""
+"""Pictures with their labels, and adversarial examples."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]
-"""Unsigned 8-bit, C order: [n, channels, height, width], or [channels, height, width] of one picture."""
+"""Unsigned 8-bit, C order: [n, channels, height, width], or [channels, height, width] for one picture."""
 Labels = NDArray[np.int64]
 
 GREY_VALUE = 128
@@ -47,13 +47,13 @@ class Samples:
 
 @dataclass(eq=False)
 class AdversarialExamples:
-    """What is played for n pictures.
+    """The adversarial examples that are played for n pictures.
 
     Attributes:
-        pixels: u8 [n, c, h, w], what a defence would be shown.
+        pixels: u8 [n, c, h, w], the pictures that a defence would be shown.
         forfeits: u8 [n], a `domain.outcomes.Forfeit` each.
-        violations: bool [n], whether what was delivered left the budget, also where it was clipped.
-        distances: f64 [n], in steps of 1/255, NaN where nothing comparable was delivered.
+        violations: bool [n], whether the delivered picture was beyond the budget, also if it was clipped.
+        distances: f64 [n], in steps of 1/255, NaN if no comparable picture was delivered.
     """
 
     pixels: Pixels

@@ -1,4 +1,4 @@
-"""A whole contest as its ledger tells it: teams, entries, rounds, rules, and what is asked for. No store, no clock."""
+"""The state of a contest, folded from its ledger: teams, entries, rounds, rules, requests. No store, no clock."""
 
 from collections.abc import Iterable
 from copy import copy
@@ -12,7 +12,7 @@ from orchestrator.domain.submissions import Side
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A participant. `organizer`: of the organizing institution (rule A5)."""
+    """A participant. `organizer`: whether this person belongs to the organizing institution (rule A5)."""
 
     id: str
     name: str
@@ -20,19 +20,19 @@ class Person:
 
     @property
     def identity_key(self) -> str:
-        """What tells this person apart, however the id was written (rule A1)."""
+        """The key by which people are compared; it is the same for every spelling of the id (rule A1)."""
         return name_matching.person_key(self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A submission that was admitted to the contest, and what became of it.
+    """A submission that was admitted to the contest, and its state.
 
-    `receipt_number` is its place among all that was handed in, from 1, in the order of the ledger: what is earlier
-    (rule A16). That is the order of arrivals, in whichever order they were admitted. `received_at` is when the clock
-    said that it was received, `arrived_at` when it had arrived, in UTC, empty for what organizers handed in by command.
-    `people` were its team when it arrived or was handed in, and are bound by it as long as it plays (rule
-    A1). `withdrawn` and `disqualified` hold the reason, empty where neither happened.
+    `receipt_number` is its place in the ledger's order of arrivals, from 1; the lower number is the earlier submission
+    (rule A16), in whichever order they were admitted. A submission without an arrival counts where it is received.
+    `received_at` is the time of the ledger entry that received it, `arrived_at` the time of its arrival, in UTC, empty
+    if an organizer submitted it with a command. `people` are the members of its team at that time; it binds them as
+    long as it plays (rule A1). `withdrawn` and `disqualified` hold the reason, empty if it was not.
     """
 
     id: str
@@ -57,17 +57,17 @@ class Entry:
 
     @property
     def is_active(self) -> bool:
-        """Whether it takes part in rounds from now on."""
+        """Whether it takes part in further rounds: it was neither withdrawn nor disqualified."""
         return not (self.withdrawn or self.disqualified)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A hand-in whose last byte is here, and what became of it. The first fields are those of `SubmissionArrived`.
+    """An upload that arrived completely, and its outcome. The first fields are those of `SubmissionArrived`.
 
-    `time` is when it arrived, in UTC; `number` its place among all that was handed in, see `Entry.receipt_number`;
-    `people` were its team then. `outcome` is empty while it waits, `submission` the one that it became or is the same
-    as, and `problems` are why it was refused.
+    `time` is when it arrived, in UTC; `number` becomes the `receipt_number` of its entry; `people` are the members of
+    its team at that time. `outcome` is empty while it waits for admission. `submission` is the entry that was made from
+    it, or that it is identical to. `problems` are the reasons for which it was refused.
     """
 
     id: str
@@ -90,7 +90,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class RoundRequest:
-    """A round that somebody asked for at a time. Without a task, of every task."""
+    """A request to play a round, and its time. An empty `task` means the round of every task."""
 
     id: str
     actor: str
@@ -101,7 +101,7 @@ class RoundRequest:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What the organizers said to everybody, and when."""
+    """An announcement of the organizers to everybody, and its time."""
 
     actor: str
     title: str
@@ -111,7 +111,7 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """That the organizers closed submissions, and when."""
+    """The organizers' decision to close submissions, and its time."""
 
     actor: str
     reason: str
@@ -120,7 +120,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class AppealDecision:
-    """How an appeal ended, and when."""
+    """The decision about an appeal, and its time."""
 
     actor: str
     upheld: bool
@@ -130,7 +130,7 @@ class AppealDecision:
 
 @dataclass(frozen=True, slots=True)
 class Appeal:
-    """An objection of a team, and its decision: None while it is open."""
+    """An appeal of a team. `decision` is None while it is open."""
 
     id: str
     actor: str
@@ -144,37 +144,37 @@ class Appeal:
 
 @dataclass
 class Season:
-    """What is known after some acts. `apply` is the only way to learn more."""
+    """The state of a contest after some of its events. Only `apply` changes it."""
 
     opening: contest_events.ContestOpened | None = None
     teams: dict[str, tuple[Person, ...]] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     refusals: list[contest_events.SubmissionRefused] = field(default_factory=list)
     played_rounds: dict[tuple[str, str], contest_events.RoundPlayed] = field(default_factory=dict)
-    """What was played, by round and task."""
+    """The rounds that are complete, by round and task."""
     format_events: list[tuple[contest_events.FormatEvent, str]] = field(default_factory=list)
-    """What the contest's format noted, each with its time: its own state is the fold of these."""
+    """The events of the contest's format, each with its time. The format folds its own state from them."""
     rules: dict[str, Any] | None = None
     """The rules after the last change, None before the first."""
     roles: dict[Role, dict[str, Person]] = field(default_factory=lambda: {role: {} for role in Role})
-    """Who has which role now, by the person's id."""
+    """The people who have each role now, by their ids."""
     arrivals: dict[str, Arrival] = field(default_factory=dict)
-    """Everything that ever arrived, in the order of the ledger."""
+    """All arrivals, in the order of the ledger."""
     pending_arrivals: dict[str, Arrival] = field(default_factory=dict)
-    """What arrived and has no outcome yet, in the order of the ledger."""
+    """The arrivals without an outcome yet, in the order of the ledger."""
     round_requests: dict[str, RoundRequest] = field(default_factory=dict)
-    """The requests that are open, in the order of the ledger."""
+    """The open requests, in the order of the ledger."""
     closed_requests: dict[str, contest_events.RoundRequestClosed] = field(default_factory=dict)
-    """How the other requests ended."""
+    """The events that closed the other requests, by request."""
     announcements: list[Announcement] = field(default_factory=list)
     closing: Closing | None = None
-    """Set while the organizers keep submissions closed; the contest file's dates are not here."""
+    """Set while the organizers keep submissions closed. It does not reflect the contest file's dates."""
     published_bundles: list[contest_events.BundlePublished] = field(default_factory=list)
     appeals: dict[str, Appeal] = field(default_factory=dict)
     _handed_in: int = 0
 
     def apply(self, event: contest_events.ContestEvent, time: str) -> None:
-        """Learns one act and when it was."""
+        """Applies one event of the contest, with its time."""
         match event:
             case contest_events.ContestOpened():
                 self.opening = event
@@ -199,7 +199,7 @@ class Season:
                 self._apply_to_closing(event, time)
 
     def copy(self) -> "Season":
-        """Returns a season that learns by itself from here on. What they both know never changes, and is shared."""
+        """Returns an independent copy. The two share what is in their containers, which is immutable."""
         made = copy(self)
         for each in fields(self):
             if isinstance(value := getattr(self, each.name), dict | list):
@@ -256,7 +256,7 @@ class Season:
         submission: str = "",
         problems: tuple[str, ...] = (),
     ) -> None:
-        """Notes what became of an arrival; empty for what came without one."""
+        """Sets the outcome of an arrival. Does nothing if `arrival` is empty: the submission came without one."""
         if arrival:
             closed = replace(self.arrivals[arrival], outcome=outcome, submission=submission, problems=problems)
             self.arrivals[arrival] = closed
@@ -293,40 +293,41 @@ class Season:
                 self.published_bundles.append(act)
 
     def roles_of(self, person: str) -> frozenset[Role]:
-        """Returns the roles that a person has now, by the person's id."""
+        """Returns the roles that a person, given by id, has now."""
         return frozenset(role for role, people in self.roles.items() if person in people)
 
     def entries_of_task(self, task: str) -> list[Entry]:
-        """Returns the entries of a task, in the order in which they came."""
+        """Returns the entries of a task, in the order of their receipt numbers."""
         own = (entry for entry in self.entries.values() if entry.task == task)
         return sorted(own, key=lambda entry: entry.receipt_number)
 
     def count_attempts(self, team: str, task: str, side: Side) -> int:
-        """Returns how many submissions of a team count on a task and side (rule A4)."""
+        """Returns how many submissions of a team count as attempts on a task and side (rule A4)."""
         return sum((e.team, e.task, e.side) == (team, task, side) for e in self.entries.values())
 
     def count_on_day(self, team: str, task: str, day: str) -> int:
-        """Returns how many submissions of a team came on a task on a day, as 2026-11-23, in UTC (rule C9)."""
+        """Returns how many submissions of a team on a task arrived on a day, written 2026-11-23, in UTC (rule C9)."""
         own = (e for e in self.entries.values() if (e.team, e.task) == (team, task))
         return sum((e.arrived_at or e.received_at).startswith(day) for e in own)
 
     def bound_people(self, entry: Entry) -> frozenset[str]:
-        """Returns the people whom an entry binds: its team's when it was handed in, and its team's now (rule A1)."""
+        """Returns the keys of the people whom an entry binds: its team's members at its arrival, and now (rule A1)."""
         return frozenset(person.identity_key for person in (*entry.people, *self.teams.get(entry.team, ())))
 
     def people_entering(self, team: str, task: str) -> list[Person]:
-        """Returns whom an entry of a team on a task would bind: the team's people, and who was in it when it arrived.
+        """Returns the people whom an entry of a team on a task would bind.
 
-        What waits to be admitted is counted, since nobody gets out of its consequences by leaving meanwhile (rule A1).
+        They are the team's members now and at its arrivals that wait for admission: a member who leaves in the meantime
+        is still bound by these (rule A1).
         """
         waiting = [each.people for each in self.pending_arrivals.values() if (each.team, each.task) == (team, task)]
         every = [*self.teams.get(team, ()), *(person for people in waiting for person in people)]
         return list({person.identity_key: person for person in reversed(every)}.values())[::-1]
 
     def sides_by_task(self, person: Person, *, except_teams: Iterable[str] = ()) -> dict[str, set[Side]]:
-        """Returns the tasks in which a person takes part through any team, and the sides there (rule A1).
+        """Returns the tasks on which a person takes part in any team, each with the person's sides (rule A1).
 
-        A withdrawn or disqualified submission binds nobody. `except_teams` are teams to leave out.
+        A withdrawn or disqualified submission binds nobody. `except_teams` are left out.
         """
         left_out = set(except_teams)
         sides: dict[str, set[Side]] = {}
@@ -336,15 +337,16 @@ class Season:
         return sides
 
     def organizer_keys(self) -> frozenset[str]:
-        """Returns who is known to be of the organizing institution (A5).
+        """Returns the keys of everybody who is known to belong to the organizing institution (A5).
 
-        From teams as they are and as they were, and whoever has the role of an organizer.
+        These are the people who are marked so in a team, now or when it submitted, and everybody with the role of an
+        organizer.
         """
         handed_in = (entry.people for entry in self.entries.values())
         said = {p.identity_key for people in (*self.teams.values(), *handed_in) for p in people if p.organizer}
         return frozenset(said | {person.identity_key for person in self.roles[Role.ORGANIZER].values()})
 
     def find_similar_team(self, team: str) -> str:
-        """Returns the team whose name differs from this one in case, spaces or invisible characters only, else ""."""
+        """Returns another team whose name differs only in case, spaces or invisible characters, "" if there is none."""
         like = name_matching.fold_name(team)
         return next((other for other in self.teams if other != team and name_matching.fold_name(other) == like), "")

@@ -1,4 +1,4 @@
-"""Questions about one picture that are asked in steps: what was answered decides, on the server, what is asked next."""
+"""A form that asks about one picture in steps. On the server, the answers so far decide the next step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from orchestrator.domain.human_grading import Question
 
 BOX_EDGES = ("left", "top", "right", "bottom")
-"""The fields of a box are called `box.left` and so on. They hold whole pixels of the picture."""
+"""The edges of a box. Its fields have the names `box.left` and so on, and hold whole pixels of the picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierAnswer:
-    """What was answered in an earlier step: the field's name and value, and the question and answer in words."""
+    """An answer of an earlier step: the field's name and value, and the question and answer in words."""
 
     name: str
     value: str
@@ -22,16 +22,16 @@ class EarlierAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FormStep:
-    """What is asked at a time.
+    """One step of the form.
 
     Attributes:
         name: of the step; a form sends it as the field `step`.
-        questions: what is asked beside the box; the name of a question is that of its field.
-        box: the question that a box answers, "" where none is asked for.
-        introduction: what stands above the questions, "" for nothing.
-        earlier: what was answered before; a form sends it along.
-        values: what was sent for the fields of this step, by their names.
-        problems: what is wrong with a field, or with `box`, by its name; empty for a step that is new.
+        questions: the questions besides the box; the name of a question is that of its field.
+        box: the question that a box answers, "" if the step asks for none.
+        introduction: a text above the questions, "" for none.
+        earlier: the answers of earlier steps, which a form sends again.
+        values: the values that were sent for the fields of this step, by name.
+        problems: what is wrong with a field, or with `box`, by name; empty for a new step.
     """
 
     name: str
@@ -44,18 +44,18 @@ class FormStep:
 
 
 class SteppedForm(ABC):
-    """All that one rater is asked about one picture of `height` x `width` pixels."""
+    """All questions to one rater about one picture of `height` x `width` pixels."""
 
     height: int
     width: int
 
     @abstractmethod
     def next_step(self, sent: Mapping[str, str]) -> FormStep | None:
-        """Returns what has to be answered next after what was sent, None where everything is answered rightly.
+        """Returns the step to answer next, given the fields that were sent; None if all answers are complete and valid.
 
-        Nothing sent, or fields without `step`, gives the first step; its fields keep the values that were sent.
+        Without fields, or if `step` is missing, it is the first step; its fields keep the values that were sent.
         """
 
     @abstractmethod
     def document(self, sent: Mapping[str, str]) -> dict[str, object]:
-        """Returns what was sent as JSON has it; fields that were not asked for are left out."""
+        """Returns the fields that were sent as a JSON object, without fields that were not asked for."""

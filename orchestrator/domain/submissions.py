@@ -1,4 +1,4 @@
-"""Who plays."""
+"""Submissions, and the roster of a round."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Side(StrEnum):
 
 
 class PictureFormat(StrEnum):
-    """In which kind of file pictures may be handed in (rule C2)."""
+    """The kind of file in which pictures may be submitted (rule C2)."""
 
     JPEG = "jpeg"
     PNG = "png"
@@ -25,10 +25,10 @@ class PictureFormat(StrEnum):
 class Submission:
     """One admitted version of one team's entry: a program, or pictures that an attack made elsewhere (rule C2).
 
-    `id` is a slug, unique in the contest. `digest` is the identity of what is started, or of the archive of pictures,
-    fixed at admission. `submitted` is an ISO 8601 time in UTC, "" where the contest file gives none. Of pictures,
-    `pixels` is the digest of the blob with what was decoded, u8 [n, c, h, w], and `decoder` names the libraries that
-    did it, since two of them may differ by a step; both are empty for a program.
+    `id` is a slug, unique in the contest. `digest` identifies the program that is started, or the archive of pictures;
+    it is fixed at admission. `submitted` is an ISO 8601 time in UTC, "" if the contest file gives none. For pictures,
+    `pixels` is the digest of the blob with the decoded array, u8 [n, c, h, w], and `decoder` names the libraries that
+    decoded it, since two libraries may differ by a step; both are empty for a program.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Submission:
 
     @property
     def is_pictures(self) -> bool:
-        """Whether nothing is started for it."""
+        """Whether it consists of pictures, so that nothing is started for it."""
         return bool(self.pixels)
 
 

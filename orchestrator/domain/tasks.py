@@ -1,4 +1,4 @@
-"""What is played for, and what a player may use."""
+"""Tasks and their budgets, and what a player may use."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -6,13 +6,14 @@ from enum import StrEnum
 from fractions import Fraction
 
 MAX_VALUE_DIFFERENCE = 255
-"""As far can one value of a picture be from another, in steps of 1/255."""
+"""The largest difference between two values of pictures, in steps of 1/255."""
 
 
 def require_whole_step(epsilon: Decimal) -> None:
-    """Raises ValueError for a budget of less than a step, which lets no value of a picture change, in either norm.
+    """Raises ValueError for a budget of less than one step. In either norm, no value of a picture could change.
 
-    Whoever writes one means a share of the range from 0 to 1, so the message has that number in steps of 1/255.
+    Somebody who writes such a number means a share of the range from 0 to 1, so the message converts it to steps of
+    1/255.
     """
     if 0 < epsilon < 1:
         steps = max(1, round(epsilon * MAX_VALUE_DIFFERENCE))
@@ -37,7 +38,7 @@ class Budget:
     epsilon: Fraction
 
     def is_attainable(self, values: int) -> bool:
-        """Returns whether it is no wider than two pictures of so many values can differ: by 255 in each value."""
+        """Returns whether two pictures of so many values, which differ by at most 255 each, can be this far apart."""
         largest = MAX_VALUE_DIFFERENCE**2 * (values if self.norm is Norm.L2 else 1)
         return self.epsilon**2 <= largest
 
@@ -56,7 +57,7 @@ class Task:
     count: int
     digest: str
     budget: Budget | None
-    """None where a format's tasks have none, since nobody perturbs pictures."""
+    """None in formats without a budget, in which nobody perturbs pictures."""
 
 
 class Isolation(StrEnum):
@@ -83,7 +84,7 @@ class Limits:
     cpus: float = 1.0
     """Cores' worth of time: the player is slowed down."""
     threads: int = 1
-    """Told to numerical libraries by environment and in `hello`; both backends set the same number."""
+    """Threads of numerical libraries, set in the environment and sent in `hello`, the same on every backend."""
     pids: int = 256
     """Processes and threads: starting another fails with EAGAIN."""
     files: int = 1024
@@ -105,10 +106,10 @@ class Limits:
     classify_batch: int = 1
     """The most pictures in one question to a defence; more than one departs from A9 and is labelled."""
     restarts: int = 10
-    """Sandboxes in a row that may fail to get ready: then the job asks nothing more (`gave-up`). A determinism check,
-    or each of its sessions that looks into a mismatch, replaces so many sandboxes after faults."""
+    """Sandboxes in a row that may fail to get ready: then the job asks nothing more (`gave-up`). Also how many
+    sandboxes a determinism check, or each of its sessions that looks into a mismatch, replaces after faults."""
     fault_seconds: float = 3600.0
-    """For what faults of a defence cost in one cell: what is left of the cell is not played (A7, `gave-up`)."""
+    """For the faults of a defence in one cell: the rest of the cell is not played (A7, `gave-up`)."""
 
     def perturb_limit(self, pictures: int) -> float:
         """Seconds for one question of `pictures` pictures (rule A15: n/64 of the limit for a batch of 64)."""

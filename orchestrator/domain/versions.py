@@ -1,11 +1,11 @@
-"""The version of what is kept and published, and what is said of any other."""
+"""The version of ledgers, bundles and receipts, and the message about any other version."""
 
 from typing import Final
 
 from orchestrator.domain.text import printable
 
 FORMAT_VERSION: Final = 2
-"""Of ledgers, bundles and receipts, which change together. Nothing reads another."""
+"""The version of ledgers, bundles and receipts, which change together. No other version can be read."""
 
 
 def unreadable_version(what: str, version: object) -> str:
