@@ -132,7 +132,7 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(contest_file(file))
-    tasks, roster = admission.check_contest(contest, seasons.season_round_names(contest))
+    tasks, roster = admission.check_contest(contest, seasons.rounds_to_check(contest))
     cells = contest.format.schedule(roster)
     sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}
     warnings = contest.format.rule_warnings() + [

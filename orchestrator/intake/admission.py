@@ -138,10 +138,10 @@ def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
     return admit_entries(contest, _unidentified_image, complete=complete).roster
 
 
-def check_contest(contest: Contest, rounds: Sequence[str] = ()) -> tuple[list[Task], Roster]:
+def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list[Task], Roster]:
     """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
 
-    Of a season, `rounds` are the rounds that it is going to have: each has to be one that the roster can play.
+    `rounds` are those that the roster has to be able to play: of a season by their names, "" for a round by itself.
 
     Raises:
         Rejected: with everything that is wrong with pictures, budgets and entries.
@@ -156,7 +156,7 @@ def check_contest(contest: Contest, rounds: Sequence[str] = ()) -> tuple[list[Ta
             problems += error.problems
     try:
         roster = describe_roster(contest, complete=False)
-        against = (problem for name in ("", *rounds) for problem in _format_problems(contest, roster, name))
+        against = (problem for name in rounds for problem in _format_problems(contest, roster, name))
         problems += dict.fromkeys(against)
     except Rejected as error:
         problems += error.problems

@@ -98,3 +98,28 @@ def test_pictures_without_their_contest_need_it(tmp_path) -> None:
     """The contest that is checked against by default takes programs."""
     (tmp_path / "my.zip").write_bytes(b"PK")
     assert "pictures need --contest" in " ".join(sparring("submission", "check", tmp_path / "my.zip", code=2).split())
+
+
+def test_the_copy_for_participants_has_no_hidden_model(contest, tmp_path) -> None:
+    """It is a contest file all the same, with a warning of what its round lacks; with a model too many it is none."""
+    sparring("contest", "pictures", contest.parent, "--out", tmp_path / "pictures.zip")
+    body = json.loads(contest.read_text())
+    model = body.pop("baselines")
+    body["task"]["dataset"] = {"kind": "zip", "path": "pictures.zip"}
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(json.dumps(body))
+    checked = " ".join(sparring("contest", "check", copy).split())
+    assert "fine, with" in checked
+    assert "could not play its round board: one hidden model is needed (C3), and none is there" in checked
+    assert "only the copy for participants has none" in checked
+    assert "it would be received" in sparring("submission", "check", tmp_path / "pictures.zip", "--contest", copy)
+    copy.write_text(json.dumps(body | {"baselines": [*model, {"builtin": "defence_bit_depth"}]}))
+    assert "one hidden model is needed (C3), and 2" in sparring("contest", "check", copy, code=1)
+
+
+def test_a_contest_is_not_opened_for_participants(contest) -> None:
+    """What organizers opened needs its hidden model."""
+    body = json.loads(contest.read_text())
+    sparring("contest", "open", contest.parent)
+    contest.write_text(json.dumps({key: value for key, value in body.items() if key != "baselines"}))
+    assert "none is there" in sparring("contest", "check", contest, code=1)

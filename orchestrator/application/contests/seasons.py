@@ -136,14 +136,20 @@ def open_contest(
     return folder
 
 
-def season_round_names(contest: Contest) -> tuple[str, ...]:
-    """Returns the rounds of the season that a contest file describes: none where no contest was opened with it."""
+def rounds_to_check(contest: Contest) -> tuple[str, ...]:
+    """Returns the rounds that a contest file has to be able to play, "" for a round by itself.
+
+    Those of its season too where a contest was opened with it. None where it was not and nobody is listed: such a file
+    says what the contest is, as the copy of an attack-set contest that participants get, without the hidden model.
+    """
     folder = ContestFolder(contest.folder)
-    return _round_names(contest, Season()) if folder.exists and contest.path.name == folder.file.name else ()
+    if folder.exists and contest.path.name == folder.file.name:
+        return "", *_round_names(contest, Season())
+    return ("",) if contest.file.baselines or contest.file.submissions else ()
 
 
 def season_problems(contest: Contest, roster: Roster) -> dict[str, list[Problem]]:
-    """Returns why a season could not be played with a contest file's baselines, by round: what `contest open` asks for.
+    """Returns why a season could not be played with a contest file's baselines, by round.
 
     Submissions may still come; baselines are the organizers'. Empty where every round could be played, or where the
     format has no season.

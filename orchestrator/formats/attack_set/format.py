@@ -125,7 +125,7 @@ class AttackSet(Format[AttackSetRules]):
         models = [defence.id for defence in roster.by_side(Side.DEFENCE)]
         if len(models) != 1:
             found = f"{len(models)} of them are there ({', '.join(models)})" if models else "none is there"
-            remedy = "list one defence under `baselines:`"
+            remedy = "list one defence under `baselines:`; only the copy for participants has none"
             problems.append(Problem("baselines", f"one hidden model is needed (C3), and {found}", remedy))
         return problems
 
