@@ -4,13 +4,13 @@ from django.apps import AppConfig
 
 
 class WebConfig(AppConfig):
-    """Holds the service's own tables."""
+    """Configures the Django application of the service's own tables."""
 
     name = "orchestrator.web"
     label = "web"
 
     def ready(self) -> None:
-        """Lets signing in and out be logged."""
-        from orchestrator.web import security_log  # noqa: PLC0415  it imports models, which are ready only now
+        """Connects the security log to the signals of signing in and out."""
+        from orchestrator.web import security_log  # noqa: PLC0415  it imports models, which cannot be imported earlier
 
         security_log.connect()

@@ -1,4 +1,4 @@
-"""When the last byte of a request was here: what counts for the close, however long the request waits for its turn."""
+"""When the last byte of a request came. This time counts for the close, however long the request then waits."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -12,11 +12,11 @@ _KEY = "sparring.received"
 
 
 def note_last_byte(scope: Scope) -> None:
-    """Notes that the body of a request is whole now."""
+    """Stores in the scope of a request that its last byte has come now."""
     scope[_KEY] = monotonic()
 
 
 def last_byte_time(request: HttpRequest, clock: Callable[[], datetime]) -> datetime:
-    """Returns when the body of a request was whole; what came through no server, as in tests, is whole now."""
+    """Returns when the last byte of a request came; the current time for a request without a server, as in tests."""
     received = getattr(request, "scope", {}).get(_KEY)
     return clock() if received is None else clock() - timedelta(seconds=monotonic() - received)

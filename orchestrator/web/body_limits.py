@@ -1,4 +1,4 @@
-"""How large a request's body may be, as its address alone tells."""
+"""How large the body of a request may be, which depends only on its method and path."""
 
 import re
 
@@ -7,25 +7,25 @@ from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.uploads import PART_BYTES
 
 SMALL_BYTES = 64 * 1024
-"""What anybody may send, and what is kept in memory until it is known who sends it."""
+"""How many bytes any client may send; a larger body is not read before the client is known."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PARTS = "/api/v1/uploads/"
 _DEVICE = "/api/v1/device"
-"""The one address below /api that takes something from whoever has no token."""
+"""The only paths below /api that take a body from clients without a token."""
 _FILE = re.compile(r"/my/[^/]+/submit/")
 _PICTURE = re.compile(r"/my/[^/]+/pictures/")
-"""Where a form takes a file."""
+"""The paths where a form takes a file."""
 _WORDS_BYTES = 1024 * 1024
-"""What the fields of a form, or a JSON document, may take; a picture by the API is no larger."""
+"""How many bytes the fields of a form or a JSON document may take; a picture sent to the API is no larger."""
 
 
 def takes_file(method: str, path: str) -> bool:
-    """Returns whether a form takes a file there, which Django writes to the disk however small it is."""
+    """Returns whether a request sends a form with a file, which Django writes to the disk however small it is."""
     return method == "POST" and bool(_FILE.fullmatch(path) or _PICTURE.fullmatch(path))
 
 
 def largest_body(method: str, path: str) -> int:
-    """Returns how many bytes the body of a request may have, whoever sends it."""
+    """Returns how many bytes the body of a request may have, from any client."""
     if method in SAFE_METHODS or path.startswith(_DEVICE):
         return SMALL_BYTES
     if path.startswith(_PARTS):

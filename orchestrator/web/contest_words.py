@@ -1,4 +1,4 @@
-"""A contest file in words, as visitors read it."""
+"""Describes a contest file in words for visitors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _WINDOWS = {
     "closed": "Submissions are no longer received.",
 }
 _RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
-"""The rules that bind people and teams before anything is played."""
+"""The ids of the rules that people and teams have to follow before anything is played."""
 _ANSWERS = {
     AccessKind.DECISION: "its labels",
     AccessKind.SCORES: "its labels and scores",
@@ -35,7 +35,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """A task: its name, its pictures and its budget. `has_sample`: whether some public pictures are like its own."""
+    """A task in words. `has_sample`: whether there are public pictures of the same kind."""
 
     name: str
     pictures: str
@@ -46,7 +46,7 @@ class TaskWords:
 
 @dataclass(frozen=True, slots=True)
 class ContestWords:
-    """What is the same until the contest file changes."""
+    """A contest file in words."""
 
     format: str
     handed_in: str
@@ -58,7 +58,7 @@ class ContestWords:
 
 @lru_cache(maxsize=1)
 def contest_words(contest: Contest) -> ContestWords:
-    """Returns a contest file in words, made once for each that is read. Raises Rejected for unreadable pictures."""
+    """Returns a contest file in words; caches the latest. Raises Rejected if the pictures cannot be read."""
     return ContestWords(
         format=contest.file.format.replace("_", " "),
         handed_in=_handed_in(contest),
@@ -70,12 +70,12 @@ def contest_words(contest: Contest) -> ContestWords:
 
 
 def rules_of_teams(contest: Contest) -> list[RuleInWords]:
-    """Returns the rules that bind people and teams before anything is played: what one reads before one joins."""
+    """Returns the rules for people and teams before anything is played, which a person reads before joining a team."""
     return [each for each in contest.format.rules_in_words() if not _RULES_OF_TEAMS.isdisjoint(each[0].split(", "))]
 
 
 def moment(time: datetime) -> str:
-    """Returns a time with its date and its zone, such as `1 December 2026, 09:00 UTC+01:00`."""
+    """Returns a time with date and zone, such as `1 December 2026, 09:00 UTC+01:00`."""
     seconds = f":{time:%S}" if time.second else ""
     offset = f"{time:%z}"
     zone = "" if offset == "+0000" else f"{offset[:3]}:{offset[3:5]}"
@@ -83,7 +83,7 @@ def moment(time: datetime) -> str:
 
 
 def dates(window: SubmissionWindow) -> list[tuple[str, datetime, str]]:
-    """Returns when submissions open and close, with the times in words; empty where nobody said when."""
+    """Returns when submissions open and close: name, time, and the time in words. Omits times that are not set."""
     named = (("Opens", window.opens), ("Closed" if window.closing else "Closes", window.closes))
     return [(name, at, moment(at)) for name, at in named if at is not None]
 

@@ -10,7 +10,7 @@ from orchestrator.web.templating import render
 
 
 def fragment(visit: Visit, template: str, *, ended: bool, **values: Any) -> HttpResponse:
-    """Returns a part of a page: 304 where the browser has it already, and 204 where it also stays so (`ended`)."""
+    """Returns a part of a page. If the browser has it: 304, or 204 if it will not change again (`ended`)."""
     response = render(visit, template, **values)
     tag = f'"{sha256(response.content).hexdigest()[:32]}"'
     if visit.request.headers.get("If-None-Match") == tag:

@@ -1,4 +1,4 @@
-"""The least of Django's settings: for the type checker and for `django-admin makemigrations`, never for a service.
+"""Minimal Django settings for the type checker and for `django-admin makemigrations`, never for a service.
 
 DJANGO_SETTINGS_MODULE=orchestrator.web.model_settings django-admin makemigrations web
 """

@@ -1,4 +1,4 @@
-"""Conflicts of members of the review board that follow from addresses, which are in no ledger (U8)."""
+"""Board members' conflicts that follow from mail addresses, which are in no ledger (U8)."""
 
 from orchestrator.application.contests import board_conflicts
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
@@ -8,9 +8,9 @@ from orchestrator.web.models import Account
 
 
 def note_organizations(site: ContestSite, contest: UnrestrictedContest) -> None:
-    """Notes conflicts that are not noted yet, before a member sees a case or is told of one.
+    """Records the conflicts that follow from mail addresses and are not in the ledger yet.
 
-    Raises StoreFault, Busy.
+    Call it before a board member sees a case or gets a mail about one. Raises StoreFault, Busy.
     """
     addresses = dict(Account.objects.filter(is_active=True).values_list("person", "email"))
     board_conflicts.note_organizations(contest, addresses, ACTOR, site.clock)

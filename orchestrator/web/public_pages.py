@@ -1,6 +1,6 @@
-"""The public site of a contest within the service's frame: made once for each state, whoever looks at it.
+"""The public site of a contest, shown in the service's frame and rendered once for each state of the contest.
 
-Every page is made of redacted results (rule A2), by what `sparring report` writes its site with.
+Every page shows redacted results (rule A2) and is made by the code that writes the site of `sparring report`.
 """
 
 import threading
@@ -24,42 +24,41 @@ from orchestrator.reports.team import ContestHistory, TeamPage, team_pages
 from orchestrator.web.contest_site import ContestSite
 
 _BREAK = "\0"
-"""Stands between title and body; no text has it, since each is made printable."""
+"""The separator of title and body. No text contains it, because `printable` escapes it."""
 _PARTS = f"{{% block title %}}{{% endblock %}}{_BREAK}{{% block body %}}{{% endblock %}}"
 Parts = tuple[Markup, Markup]
 """The title and the body of a page."""
 
 
 class ServedAddresses:
-    """Where the public pages are. Teams have the same short names as everywhere in the service."""
+    """The addresses of the public pages. A team has the same slug as everywhere in the service."""
 
     def __init__(self, teams: Mapping[str, str]) -> None:
         self._teams = teams
 
     def index(self) -> str:
-        """Returns that of the page of all boards."""
+        """Returns the address of the page of all boards."""
         return reverse("boards")
 
     def round(self, name: str, task: str) -> str:
-        """Returns that of a round's page on a task."""
+        """Returns the address of a round's page for a task."""
         return reverse("public-round", kwargs={"name": name, "task": task})
 
     def team(self, name: str) -> str:
-        """Returns that of a team's page."""
+        """Returns the address of a team's page."""
         return reverse("public-team", kwargs={"slug": self._teams[name]})
 
     def file(self, name: str) -> str:
-        """Returns that of a file of text or tables."""
+        """Returns the address of a file of text or tables."""
         return reverse("public-file", kwargs={"name": name})
 
 
 class PublicPages:
-    """The pages of one state of a contest. Each is rendered when somebody first asks for it.
+    """The public pages for one state of a contest. Each page is rendered at its first request.
 
     Attributes:
         tag: a digest of the state.
-        rounds: how many rounds have results.
-        files: text and tables by name; none before a round was played.
+        files: files of text and tables by name; none before a round was played.
     """
 
     def __init__(self, tag: str, title: str, public: PublicSite | None, teams: Mapping[str, TeamPage]) -> None:
@@ -70,7 +69,7 @@ class PublicPages:
         self._rendered: dict[str, Parts] = {}
 
     def parts(self, address: str) -> Parts | None:
-        """Returns a page by its address, None where there is none: no such round, no such team, or nothing played."""
+        """Returns a page by its address; None if there is no such round or team, or nothing was played."""
         if address not in self._rendered:
             made = self._render(address)
             if made is None:
@@ -100,7 +99,7 @@ _made: list[Environment] = []
 
 
 def _environment() -> Environment:
-    """Returns what renders the reports' pages without a frame, which each visitor has an own one of."""
+    """Returns an environment that renders the reports' pages without a frame. The frame depends on the visitor."""
     if not _made:
         _made.append(reports.environment(DictLoader({"base.html.j2": _PARTS})))
     return _made[0]
@@ -112,9 +111,9 @@ _known: dict[Path, PublicPages] = {}
 
 
 def pages_of(site: ContestSite) -> PublicPages:
-    """Returns the public pages as they are now; for the moment that others make new ones, those before.
+    """Returns the current public pages; while another thread makes new ones, the previous ones if there are any.
 
-    Raises StoreFault where a record is damaged.
+    Raises StoreFault if a ledger is damaged.
     """
     season, contest = site.season(), site.contest()
     rounds = report_writer.rounds_with_results(site.folder, contest, season)
@@ -157,6 +156,6 @@ def _make(site: ContestSite, tag: str, rounds: list[RoundFolder]) -> PublicPages
 
 
 def _team_slugs(story: ContestHistory, others: "list[str] | Mapping[str, object]") -> dict[str, str]:
-    """Returns what stands for each team in addresses: as `rights.team_slugs`, then those of the contest file."""
+    """Returns each team's slug in addresses: as `rights.team_slugs` for the season's teams, then the other teams."""
     season: Season = story.season
     return file_names.unique_file_names([*season.teams, *others], "team")

@@ -1,6 +1,6 @@
-"""The page on which one picture is judged in steps: given a picture, its questions, and what takes the answers.
+"""The page on which a rater judges one picture in steps.
 
-It has no address of its own. A view that knows who may judge which picture calls `ask_about`.
+It has no address of its own: a view that checks who may judge which picture calls `ask_about`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,22 +13,22 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
 LARGEST_SIDE = 480
-"""CSS pixels: up to so many a picture is enlarged, by a whole number. A narrow window shows it smaller."""
+"""The largest side, in CSS pixels, to which a whole factor enlarges a picture. Narrow windows show it smaller."""
 _UNPROCESSABLE = 422
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPicture:
-    """A picture that one rater is asked about.
+    """A picture that one rater is asked to judge.
 
     Attributes:
-        form: what is asked.
+        form: the questions.
         picture: the address of the picture.
-        action: the address of the page, to which it sends answers.
-        take_answers: takes the answers, as JSON has them, when all are there, and returns the page that follows.
-        take_report: takes a report that the picture should be shown to nobody, and returns the page that follows.
-        hidden: fields that the page sends along, such as the stamp of `orchestrator.web.rating`.
-        note: what the rater has to know of this picture, "" for nothing.
+        action: the address of the page, to which the form is sent.
+        take_answers: records the complete answers, as a JSON document, and returns the page that follows.
+        take_report: records a report that nobody should be shown the picture, and returns the page that follows.
+        hidden: the values of the form's hidden fields, such as the stamp of `orchestrator.web.rating`.
+        note: a note for the rater about this picture, or "".
     """
 
     form: SteppedForm
@@ -41,7 +41,7 @@ class AskedPicture:
 
 
 def ask_about(visit: Visit, asked: AskedPicture) -> HttpResponseBase:
-    """Returns the step that is next; or, when the last is answered or the picture is reported, what follows then."""
+    """Returns the page of the next step; after the last answer or a report, the page that `asked` returns."""
     if visit.request.method != "POST":
         return _step_page(visit, asked, {})
     sent = {name: value for name, value in visit.request.POST.items() if isinstance(value, str)}
@@ -71,7 +71,7 @@ def _step_page(visit: Visit, asked: AskedPicture, sent: Mapping[str, str]) -> Ht
 
 
 def _page(visit: Visit, template: str, status: int = 200, **values: object) -> HttpResponse:
-    """Returns a page that no browser keeps: a way back must not show a picture that was answered."""
+    """Returns a page that browsers do not keep: the back button must not show a picture that was already judged."""
     response = render(visit, template, status=status, **values)
     response["Cache-Control"] = "private, no-store"
     return response

@@ -1,4 +1,4 @@
-"""What somebody typed and was refused: a page that does not show the form again shows this, so that nothing is lost."""
+"""Texts of a refused form. A page that does not show the form again shows them, so that they are not lost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 @dataclass(frozen=True, slots=True)
 class TypedText:
-    """One text, with the label of its field. `area` shows it as it is: to be selected and copied, not to be sent."""
+    """A text, with the label of its field. `area` is a read-only text area, from which the person can copy it."""
 
     id: str
     label: str
@@ -18,7 +18,7 @@ class TypedText:
 
 
 def typed_words(form: forms.BaseForm | None) -> list[TypedText]:
-    """Returns what was typed into a form that was sent, without what was chosen; nothing of None."""
+    """Returns the texts typed into a form that was sent, without choices and hidden fields. Empty for None."""
     if form is None or not form.is_bound:
         return []
     return _areas(
@@ -29,9 +29,9 @@ def typed_words(form: forms.BaseForm | None) -> list[TypedText]:
 
 
 def typed_in_request(request: HttpRequest) -> list[TypedText]:
-    """Returns what of a refused request is more than a word. Nothing where it may be another site's, or a visitor's.
+    """Returns the texts of two or more words in a refused POST request, none if the request has no visit.
 
-    Only a request that has its visit was found to come from a form of ours.
+    A request without a visit may come from another site, or from a person without the right.
     """
     if request.method != "POST" or not hasattr(request, "visit"):
         return []

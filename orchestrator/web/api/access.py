@@ -1,4 +1,4 @@
-"""Who a request comes from: a bearer token and its account, or nobody. Cookies are not looked at."""
+"""Authenticates API requests by bearer token. Cookies are ignored."""
 
 from dataclasses import dataclass
 
@@ -20,41 +20,44 @@ from orchestrator.web.tokens import Scope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, of which contest; without a token everything of `actor` is empty."""
+    """The sender of an API request, with the contest. Without a token all fields of `actor` are empty."""
 
     site: ContestSite
     season: Season
     actor: Actor
     token: ApiToken | None
     budget: str
-    """Whose requests these are counted as."""
+    """The owner of the rate limits that these requests count against: a token or an address."""
 
     @property
     def account(self) -> Account:
-        """The account. Only where a token is asked for."""
+        """The account. Raises ApiProblem (404) if the request has no token."""
         if self.actor.account is None:
             raise unknown("account")
         return self.actor.account
 
     def require_team(self, team: str) -> str:
-        """Returns the name of a team of this person. Raises ApiProblem (404) for every other."""
+        """Returns `team` if this person is a member of it. Raises ApiProblem (404) otherwise."""
         if not may(self.actor, Right.TEAM, team):
             raise unknown("team")
         return team
 
     def require_role(self, role: Role) -> None:
-        """Raises ApiProblem (403) where this person does not have a role."""
+        """Raises ApiProblem (403) if this person does not have a role."""
         if role not in self.actor.roles:
             problem = Problem("Authorization", f"this account does not have the role {role}", "ask the organizers")
             raise ApiProblem(403, "role", problem)
 
     def spend(self, kind: RequestKind, who: str = "") -> None:
-        """Counts a request, by who asks or by somebody else, such as the team. Raises ApiProblem (429)."""
+        """Counts a request against the limit of `who`, such as a team, or by default of the caller.
+
+        Raises ApiProblem (429) if there were too many.
+        """
         spend(self.site, kind, who or self.budget)
 
 
 def spend(site: ContestSite, kind: RequestKind, who: str) -> None:
-    """Counts a request. Raises ApiProblem (429) where there were too many, with the seconds to wait."""
+    """Counts a request. Raises ApiProblem (429), with the seconds to wait, if there were too many."""
     if seconds := rate_limits.wait_seconds(kind, who, site.clock()):
         problem = Problem("request", f"too many of the kind `{kind}`", f"come again in {seconds} s")
         raise ApiProblem(429, "too-many-requests", problem, {"Retry-After": str(seconds)})
@@ -66,14 +69,14 @@ def address_of(request: HttpRequest) -> str:
 
 
 class TokenAuth(HttpBearer):
-    """Lets tokens of a scope pass, and, where it is not required, requests without a token."""
+    """Accepts tokens with a scope and, unless a token is required, requests without one."""
 
     def __init__(self, scope: Scope, *, required: bool = True) -> None:
         super().__init__()
         self._scope, self._required = scope, required
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        """Returns who asks, None where a token is missing. Raises ApiProblem."""
+        """Returns the caller, None if the required token is missing. Raises ApiProblem."""
         if not request.headers.get("Authorization") and not self._required:
             site = current_site()
             return _counted(request, Caller(site, site.season(), Actor(), None, address_of(request)))
@@ -81,7 +84,7 @@ class TokenAuth(HttpBearer):
         return caller
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
-        """Returns who has a token. Raises ApiProblem: it is unknown or expired, or its scope is too narrow."""
+        """Returns the caller of a token. Raises ApiProblem if it is unknown or expired or its scope is too narrow."""
         site = current_site()
         now, row = site.clock(), tokens.find(token, site.clock())
         get_another = f"get another with `sparring login {web_settings().address}`"
@@ -102,14 +105,14 @@ class TokenAuth(HttpBearer):
 
 
 def _counted(request: HttpRequest, caller: Caller) -> Caller:
-    """Counts what reads; what changes something is counted as what it is."""
+    """Counts a request that only reads, and returns the caller. The routes of other requests count their own kind."""
     if request.method in ("GET", "HEAD"):
         caller.spend(RequestKind.READ)
     return caller
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Returns who asks, as `TokenAuth` found it."""
+    """Returns the caller that `TokenAuth` found for a request."""
     caller = getattr(request, "auth", None)
     if not isinstance(caller, Caller):
         raise TypeError("this route lacks its auth")

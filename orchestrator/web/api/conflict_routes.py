@@ -1,4 +1,4 @@
-"""Conflicts with the review board of an unrestricted contest (U8), declared by teams and members; others have none."""
+"""Conflicts with members of an unrestricted contest's review board (U8), which teams and members declare."""
 
 from django.http import HttpRequest
 from ninja import Router, Status
@@ -28,7 +28,7 @@ router = Router(auth=READ, tags=["conflicts"])
 
 @router.get("/conflicts", response=ConflictChoicesPart)
 def choices(request: HttpRequest, team: str) -> ConflictChoicesPart:
-    """The members of the board that a team may declare a conflict with, and the kinds of conflicts."""
+    """Lists the board members with whom a team may declare a conflict, and the kinds of conflicts."""
     caller = caller_of(request)
     contest = contest_of(caller)
     caller.require_team(team)
@@ -38,7 +38,7 @@ def choices(request: HttpRequest, team: str) -> ConflictChoicesPart:
 
 @router.post("/conflicts", response={201: ConflictPart}, auth=SUBMIT)
 def declare(request: HttpRequest, team: str, body: TeamConflict) -> Status[ConflictPart]:
-    """Declares, for one's team, that a member of the board should not judge about it."""
+    """Declares for your team a conflict with a board member, who then does not judge the team's cases."""
     caller = caller_of(request)
     contest = contest_of(caller)
     name = caller.require_team(team)
@@ -49,7 +49,7 @@ def declare(request: HttpRequest, team: str, body: TeamConflict) -> Status[Confl
 
 @router.get("/board/conflicts", response=BoardConflictsPart)
 def list_conflicts(request: HttpRequest) -> BoardConflictsPart:
-    """A member's own conflicts, and those of others that may be a coincidence of addresses."""
+    """Lists the calling board member's own conflicts, and other members' that may be a coincidence of addresses."""
     caller = caller_of(request)
     contest, member, now = *_member(caller), caller.site.clock()
     own = contest.read(lambda state: board_conflicts.own_conflicts(state, member, now.date()))
@@ -63,7 +63,7 @@ def list_conflicts(request: HttpRequest) -> BoardConflictsPart:
 
 @router.post("/board/conflicts", response={201: ConflictPart}, auth=SUBMIT)
 def declare_own(request: HttpRequest, body: OwnConflict) -> Status[ConflictPart]:
-    """Declares a conflict of one's own as a member of the board. Nobody lifts their own."""
+    """Declares a conflict of the calling board member with a team. Members cannot waive their own conflicts."""
     caller = caller_of(request)
     contest, member = _member(caller)
     return _declare(caller, contest, member, MemberConflict(member, body.team, ConflictSource(body.source)))
@@ -71,7 +71,7 @@ def declare_own(request: HttpRequest, body: OwnConflict) -> Status[ConflictPart]
 
 @router.post("/board/conflicts/waive", response={201: WaivableConflictPart}, auth=SUBMIT)
 def waive(request: HttpRequest, body: Waiver) -> Status[WaivableConflictPart]:
-    """Finds that a computed conflict of another member is none; two members have to. Everybody reads the reason."""
+    """Waives a computed conflict of another board member; two members have to. The reason is public."""
     caller = caller_of(request)
     contest, member = _member(caller)
     caller.spend(RequestKind.ACT, caller.actor.person)
@@ -88,7 +88,7 @@ def _declare(
 
 
 def _member(caller: Caller) -> tuple[UnrestrictedContest, str]:
-    """Returns the contest, and what the caller is called on its board. Raises ApiProblem: they are not of it."""
+    """Returns the contest and the caller's name on its board. Raises ApiProblem if the caller is not on the board."""
     caller.require_role(Role.BOARD)
     contest = contest_of(caller)
     member = contest.read(lambda state: unrestricted_views.viewer_of(state, caller.actor.person, ()).member)

@@ -39,7 +39,7 @@ def begin(request: HttpRequest, body: DeviceRequest) -> DevicePart:
 
 @router.post("/device/token", response={200: TokenPart}, auth=None)
 def poll(request: HttpRequest, body: DeviceCode) -> TokenPart:
-    """Asks for the token, which is told once. Before, 400 with the code `authorization_pending` or `slow_down`."""
+    """Returns the token, once. Until approval: 400 with the code `authorization_pending` or `slow_down`."""
     site = current_site()
     spend(site, RequestKind.DEVICE_POLL, address_of(request))
     found = tokens.poll(body.device_code, site.clock())

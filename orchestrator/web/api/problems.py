@@ -1,4 +1,4 @@
-"""What goes wrong, as programs are told: a code, and every problem with its place and its remedy."""
+"""The API's error answers: a code, and every problem with its place and its remedy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _STATUS = {
 
 
 class ProblemPart(BaseModel):
-    """One thing to mend."""
+    """One problem: its place, what is wrong, and the remedy."""
 
     place: str
     what: str
@@ -36,14 +36,14 @@ class ProblemPart(BaseModel):
 
 
 class Problems(BaseModel):
-    """What every refusal says. `code` stays the same for the same kind of problem."""
+    """The body of every error answer. `code` is stable for each kind of problem."""
 
     code: str
     problems: list[ProblemPart]
 
 
 class ApiProblem(Exception):
-    """A request is refused, with this status and these words."""
+    """A request is refused with a status, a code and a problem."""
 
     def __init__(self, status: int, code: str, problem: Problem, headers: dict[str, str] | None = None) -> None:
         super().__init__(str(problem))
@@ -51,25 +51,25 @@ class ApiProblem(Exception):
 
 
 def unknown(what: str) -> ApiProblem:
-    """Returns what is said of something that is not there, and of what is another team's."""
+    """Returns 404 for something that does not exist or belongs to another team, with the same words for both."""
     problem = Problem(what, "it does not exist, or it is not yours", "list those that exist with GET")
     return ApiProblem(404, "not-found", problem)
 
 
 def refuse(status: int, code: str, problems: Sequence[Problem], headers: dict[str, str] | None = None) -> JsonResponse:
-    """Returns an answer that says what is wrong."""
+    """Returns an error answer with a code and problems."""
     parts = [ProblemPart(place=each.place, what=each.what, remedy=each.remedy) for each in problems]
     return JsonResponse(Problems(code=code, problems=parts).model_dump(), status=status, headers=headers)
 
 
 def not_found(request: HttpRequest, **_address: str) -> HttpResponse:
-    """404, for an address that the API does not have."""
+    """Returns 404 for an address that the API does not have."""
     remedy = "see /api/v1/openapi.json"
     return refuse(404, "not-found", [Problem("address", f"there is no {request.path}", remedy)])
 
 
 def register(api: NinjaAPI) -> None:
-    """Has an API answer so whatever goes wrong in it."""
+    """Registers handlers with which an API answers every error in this form."""
     handlers: dict[type[Exception], Any] = {
         ApiProblem: lambda _, error: refuse(error.status, error.code, [error.problem], error.headers),
         UploadRefused: lambda _, error: refuse(_STATUS[error.reason], error.reason.value, [error.problem]),
@@ -104,7 +104,7 @@ def _unavailable(request: HttpRequest, error: Exception, code: str) -> HttpRespo
 
 
 def _on_wrong_fields(_request: HttpRequest, error: ValidationError) -> HttpResponse:
-    """Says which fields are wrong. `loc` begins with where they were: the body, say, and the name of its model."""
+    """Returns 422 with the invalid fields. A path begins with two parts to drop, such as the body and its model."""
     problems = []
     for each in describe_errors(error.errors):
         place = dotted_path(each.path[2:] or each.path)

@@ -1,4 +1,4 @@
-"""What everybody may read: the contest, its boards, its rounds, what was announced, and how it stands."""
+"""The routes that everybody may read: the contest, its status, rounds, announcements and boards."""
 
 import json
 from functools import lru_cache
@@ -22,7 +22,7 @@ router = Router(auth=PUBLIC, tags=["everybody"])
 
 @router.get("/contest", response=ContestPart)
 def contest(request: HttpRequest) -> ContestPart:
-    """The contest: what it is called, when it takes submissions, and by which rules it is judged."""
+    """The contest: its name, when it takes submissions, and its rules."""
     caller = caller_of(request)
     site, found = caller.site, caller.site.contest()
     file = found.file
@@ -46,7 +46,7 @@ def contest(request: HttpRequest) -> ContestPart:
 
 @router.get("/status", response=StatusPart)
 def status(request: HttpRequest) -> StatusPart:
-    """How the contest stands."""
+    """The current state of the contest."""
     caller = caller_of(request)
     file, now = caller.site.contest().file, caller.site.clock()
     window = caller.site.submission_window(caller.season)
@@ -66,21 +66,21 @@ def status(request: HttpRequest) -> StatusPart:
 
 @router.get("/rounds", response=list[RoundPart])
 def rounds(request: HttpRequest) -> list[RoundPart]:
-    """The rounds of every task, in their order."""
+    """The rounds of every task, in order."""
     caller = caller_of(request)
     return _rounds(caller.site, caller.season)
 
 
 @router.get("/announcements", response=list[AnnouncementPart])
 def announcements(request: HttpRequest) -> list[AnnouncementPart]:
-    """What the organizers said to everybody, the latest first."""
+    """The organizers' announcements, the latest first."""
     every = reversed(caller_of(request).season.announcements)
     return [AnnouncementPart(time=each.time, title=each.title, text=each.text) for each in every]
 
 
 @router.get("/boards", response={200: list[Results]})
-def boards(request: HttpRequest, round: str = "", task: str = "") -> HttpResponse:  # noqa: A002  its public name
-    """The public results of every task: of the latest round that has some, or of the one that is named."""
+def boards(request: HttpRequest, round: str = "", task: str = "") -> HttpResponse:  # noqa: A002  the API's name
+    """The public results of every task, or of one: of the latest round with results, or of the named round."""
     caller = caller_of(request)
     tasks = [each.name for each in caller.site.contest().file.all_tasks]
     if task and task not in tasks:
@@ -126,6 +126,6 @@ def _public_results(path: Path) -> bytes:
 
 @lru_cache(maxsize=16)
 def _read_public_results(path: Path, _changed: int, _size: int) -> bytes:
-    """Returns what everybody may see of a file of results, which is read again after it changed."""
+    """Returns the public part of a results file, cached until the file's time or size changes."""
     public = redact_results(Results.model_validate_json(path.read_bytes()))
     return json.dumps(public.model_dump(mode="json")).encode()

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as models: they are its documentation in openapi.json."""
+"""The models of the API's requests and answers, which openapi.json documents."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class ContestPart(_Part):
-    """The contest: what it is called, when it takes submissions, and by which rules it is judged."""
+    """The contest: its name, when it takes submissions, and its rules."""
 
     contest: str
     title: str
@@ -52,7 +52,7 @@ class RoundPart(_Part):
 
 
 class AnnouncementPart(_Part):
-    """What the organizers said to everybody."""
+    """An announcement of the organizers."""
 
     time: str
     title: str
@@ -60,7 +60,7 @@ class AnnouncementPart(_Part):
 
 
 class StatusPart(_Part):
-    """How the contest stands."""
+    """The current state of the contest."""
 
     time: str = Field(description="the service's clock, in UTC")
     title: str
@@ -75,7 +75,7 @@ class StatusPart(_Part):
 
 
 class AccountPart(_Part):
-    """Whose token it is, and what it may do."""
+    """The account of a token, and what the token allows."""
 
     person: str
     name: str
@@ -87,7 +87,7 @@ class AccountPart(_Part):
 
 
 class TeamPart(_Part):
-    """A team that one is in."""
+    """A team that you are a member of."""
 
     team: str
     people: list[str]
@@ -100,26 +100,26 @@ class NewTeam(_Part):
 
 
 class NewInvitation(_Part):
-    """Asks for a link that lets one person into a team."""
+    """Requests a link that makes one person a member of a team."""
 
     team: str
 
 
 class InvitationPart(_Part):
-    """A link that lets one person into a team. It is told once."""
+    """A link that makes one person a member of a team. It is returned only once."""
 
     link: str
     expires: str
 
 
 class InvitationLink(_Part):
-    """An invitation to a team that is accepted."""
+    """Accepts an invitation to a team."""
 
     link: Annotated[str, Field(min_length=1, max_length=500, description="as the person who invited you sent it")]
 
 
 class TriesPart(_Part):
-    """What a team may still hand in on one side of a task."""
+    """How many submissions a team may still make on one side of a task."""
 
     task: str
     side: Side
@@ -132,7 +132,7 @@ class TriesPart(_Part):
 
 
 class StepPart(_Part):
-    """A step of an admission, or a line of a builder's log, which `passed` is null for."""
+    """A step of an admission; or a line of a builder's log, for which `passed` is null."""
 
     time: str
     step: str
@@ -143,7 +143,7 @@ class StepPart(_Part):
 
 
 class ArrivalPart(_Part):
-    """Something that was handed in, and what became of it."""
+    """A file or image that a team submitted, and its outcome."""
 
     arrival: str
     team: str
@@ -186,7 +186,7 @@ class SubmissionPart(_Part):
 
 
 class EvidencePart(_Part):
-    """A finding against a submission, and what everybody may see of its evidence."""
+    """A finding against a submission, with the public part of its evidence."""
 
     finding: str = Field(description="what an appeal names it by")
     round: str
@@ -206,7 +206,7 @@ class BoardRowPart(_Part):
 
 
 class ResultPart(_Part):
-    """What became of a submission in a round (A2)."""
+    """The results of a submission in a round (A2)."""
 
     round: str
     task: str
@@ -215,7 +215,7 @@ class ResultPart(_Part):
 
 
 class AppealPart(_Part):
-    """An objection, and its decision where there is one."""
+    """An appeal, with its decision if there is one."""
 
     appeal: str
     team: str
@@ -228,7 +228,7 @@ class AppealPart(_Part):
 
 
 class ImageHandIn(_Part):
-    """An image in a registry that is handed in."""
+    """Submits an image in a registry."""
 
     team: str
     task: str = Field("", description="may be empty where the contest has one")
@@ -238,13 +238,13 @@ class ImageHandIn(_Part):
 
 
 class Withdrawal(_Part):
-    """Takes a submission back."""
+    """Withdraws a submission."""
 
     reason: Reason
 
 
 class Correction(_Part):
-    """Corrects what a submission says of its licence or its source."""
+    """Corrects a submission's licence or source."""
 
     licence: str | None = None
     source: str | None = None
@@ -252,20 +252,20 @@ class Correction(_Part):
 
 
 class AppealText(_Part):
-    """Objects to what was decided about a submission, or to one finding against it."""
+    """Appeals against a submission's disqualification, or against one finding."""
 
     text: Annotated[str, Field(min_length=1, max_length=10_000)]
     finding: str = Field("", description="as `/submissions/ID/findings` names it")
 
 
 class RulingAppealText(_Part):
-    """Objects to the ruling on a picture (U8)."""
+    """Appeals against the ruling on a picture (U8)."""
 
     text: Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class RulingAppealPart(_Part):
-    """An objection to the ruling on a picture that was noted."""
+    """A recorded appeal against the ruling on a picture."""
 
     appeal: str
     picture: str
@@ -273,32 +273,32 @@ class RulingAppealPart(_Part):
 
 
 DeclaredSource = Literal["declared", "co_author", "advisor"]
-"""The sources of a conflict that people declare."""
+"""The sources of conflicts that people can declare."""
 
 
 class ConflictChoicesPart(_Part):
-    """With whom a team may declare a conflict, and of which kind."""
+    """The board members with whom a team may declare a conflict, and the kinds of conflicts."""
 
     members: list[str] = Field(description="of the review board")
     sources: list[str]
 
 
 class TeamConflict(_Part):
-    """Declares that a member of the board should not judge about a team (U8)."""
+    """Declares a team's conflict with a board member, who then does not judge its cases (U8)."""
 
     member: str
     source: DeclaredSource
 
 
 class OwnConflict(_Part):
-    """Declares a conflict of one's own with a team (U8)."""
+    """Declares the calling board member's own conflict with a team (U8)."""
 
     team: str
     source: DeclaredSource
 
 
 class ConflictPart(_Part):
-    """A conflict of a member of the board with a team; one of co-authors ends after 48 months."""
+    """A conflict of a board member with a team. A co-author's ends after 48 months."""
 
     member: str
     team: str
@@ -306,14 +306,14 @@ class ConflictPart(_Part):
 
 
 class WaivableConflictPart(_Part):
-    """A conflict of another member that is computed from addresses and may be a coincidence."""
+    """Another board member's conflict that was computed from mail addresses and may be a coincidence."""
 
     member: str
     team: str
 
 
 class Waiver(_Part):
-    """Finds that such a conflict is none. Everybody reads the reason."""
+    """Waives such a conflict. The reason is public."""
 
     member: str
     team: str
@@ -321,7 +321,7 @@ class Waiver(_Part):
 
 
 class BoardConflictsPart(_Part):
-    """What a member of the board has for conflicts, and which of others they may waive."""
+    """A board member's own conflicts, and the conflicts of other members that this member may waive."""
 
     member: str = Field(description="what one is called on the board")
     own: list[ConflictPart]
@@ -329,7 +329,7 @@ class BoardConflictsPart(_Part):
 
 
 class DeviceRequest(_Part):
-    """A program that wants a token."""
+    """Requests a token for a program."""
 
     name: Annotated[
         str,
@@ -344,7 +344,7 @@ class DeviceRequest(_Part):
 
 
 class DevicePart(_Part):
-    """What it shows to the person, and what it polls with."""
+    """The code and the address that the program shows to the person, and the code that it polls with."""
 
     device_code: str
     user_code: str
@@ -354,19 +354,19 @@ class DevicePart(_Part):
 
 
 class DeviceCode(_Part):
-    """The code that it polls with."""
+    """The code that the program polls with."""
 
     device_code: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class TokenPart(_Part):
-    """A token, told once."""
+    """A token, returned only once."""
 
     token: str
 
 
 def arrival_part(arrival: Arrival, steps: list[AdmissionStep]) -> WatchedArrivalPart:
-    """Returns an arrival with its steps."""
+    """Returns the part of an arrival with its steps."""
     waiting = "in admission" if steps else "waiting"
     return WatchedArrivalPart.model_validate(
         {
@@ -380,7 +380,7 @@ def arrival_part(arrival: Arrival, steps: list[AdmissionStep]) -> WatchedArrival
 
 
 def submission_part(entry: Entry) -> SubmissionPart:
-    """Returns a submission."""
+    """Returns the part of a submission."""
     state = "withdrawn" if entry.withdrawn else "disqualified" if entry.disqualified else "plays"
     return SubmissionPart.model_validate(
         {
@@ -395,20 +395,20 @@ def submission_part(entry: Entry) -> SubmissionPart:
 
 
 def tries_part(tries: TriesLeft) -> TriesPart:
-    """Returns what a team may still hand in."""
+    """Returns the part of a team's remaining tries."""
     own = {name: getattr(tries, name) for name in TriesPart.model_fields}
     return TriesPart.model_validate(own | {"problems": [str(each) for each in tries.problems]})
 
 
 def evidence_part(found: TeamFinding) -> EvidencePart:
-    """Returns a finding."""
+    """Returns the part of a finding."""
     return EvidencePart(
         finding=found.label, round=found.round, task=found.task, meaning=found.meaning, evidence=found.part
     )
 
 
 def result_part(played: RoundParticipation) -> ResultPart:
-    """Returns a submission in a round."""
+    """Returns the part of a submission's results in a round."""
     rows = [
         BoardRowPart(board=board.name, title=board.title, measure=board.measure, unit=board.unit, row=row)
         for board, row in played.rows
@@ -417,7 +417,7 @@ def result_part(played: RoundParticipation) -> ResultPart:
 
 
 def appeal_part(appeal: Appeal, labels: Mapping[str, str]) -> AppealPart:
-    """Returns an appeal. `labels` are what findings are called, by their ids in the ledger."""
+    """Returns the part of an appeal. `labels` are the findings' labels by their ids in the ledger."""
     decision = appeal.decision
     return AppealPart.model_validate(
         {

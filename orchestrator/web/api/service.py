@@ -1,4 +1,4 @@
-"""The API as a whole: its version, its routes, its description in openapi.json."""
+"""The API object with its version, its routes and its description in openapi.json."""
 
 from ninja import NinjaAPI
 
@@ -16,7 +16,7 @@ api = NinjaAPI(
     title="Sparring",
     version="1.0.0",
     description="What programs can do in this contest. Send a token as `Authorization: Bearer spar_...`.",
-    docs_url=None,  # its page loads scripts from elsewhere
+    docs_url=None,  # django-ninja's documentation page loads scripts from another site
     urls_namespace="api",
 )
 for _router in (

@@ -1,4 +1,4 @@
-"""What teams do: see what they handed in and what became of it, take it back, correct it, object."""
+"""The routes of teams: their submissions and results, withdrawals, corrections and appeals."""
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
@@ -50,7 +50,7 @@ _DAY_DIGITS = len("2026-11-23")
 
 @router.get("/me", response=AccountPart)
 def me(request: HttpRequest) -> AccountPart:
-    """Whose token this is, and what it may do."""
+    """The account of the request's token, and what the token allows."""
     caller = caller_of(request)
     if caller.token is None:
         raise unknown("account")
@@ -67,7 +67,7 @@ def me(request: HttpRequest) -> AccountPart:
 
 @router.delete("/token", response={204: None})
 def revoke_token(request: HttpRequest) -> None:
-    """Ends the token that this request came with."""
+    """Revokes the token of this request."""
     token = caller_of(request).token
     if token is not None:
         token.delete()
@@ -75,7 +75,7 @@ def revoke_token(request: HttpRequest) -> None:
 
 @router.get("/teams", response=list[TeamPart])
 def teams(request: HttpRequest) -> list[TeamPart]:
-    """The teams that one is in."""
+    """The teams that you are a member of."""
     caller = caller_of(request)
     people = {name: [person.name for person in caller.season.teams[name]] for name in caller.actor.teams}
     return [TeamPart(team=name, people=members) for name, members in people.items()]
@@ -83,7 +83,7 @@ def teams(request: HttpRequest) -> list[TeamPart]:
 
 @router.post("/teams", response={200: TeamPart, 201: TeamPart}, auth=SUBMIT)
 def found(request: HttpRequest, body: NewTeam) -> Status[TeamPart]:
-    """Founds a team with its first person. One that this person is in already stays as it is (200)."""
+    """Founds a team with you as its first member (201). Changes nothing if you are a member of it already (200)."""
     caller = caller_of(request)
     caller.spend(RequestKind.ACT, caller.actor.person)
     founder = PersonRecord(id=caller.actor.person, name=caller.account.name, organizer=caller.actor.is_organizer)
@@ -95,7 +95,7 @@ def found(request: HttpRequest, body: NewTeam) -> Status[TeamPart]:
 
 @router.post("/invitations", response={201: InvitationPart}, auth=SUBMIT)
 def invite(request: HttpRequest, body: NewInvitation) -> Status[InvitationPart]:
-    """Makes a link that lets one person into a team. That person accepts it on its page, or with a program."""
+    """Makes a link that makes one person a member of a team. The person accepts it on its page or with a program."""
     caller = caller_of(request)
     team, now = caller.require_team(body.team), caller.site.clock()
     caller.spend(RequestKind.ACT, caller.actor.person)
@@ -105,7 +105,7 @@ def invite(request: HttpRequest, body: NewInvitation) -> Status[InvitationPart]:
 
 @router.post("/invitations/accept", response=TeamPart, auth=SUBMIT)
 def accept(request: HttpRequest, body: InvitationLink) -> TeamPart:
-    """Accepts an invitation to a team, which uses it up. One to a role is accepted by a person on its page alone."""
+    """Accepts an invitation to a team, which uses it up. Invitations to roles can only be accepted on their page."""
     caller = caller_of(request)
     caller.spend(RequestKind.ACT, caller.actor.person)
     found = invitations.find(body.link.rstrip("/").rpartition("/")[2], caller.site.clock())
@@ -121,7 +121,7 @@ def accept(request: HttpRequest, body: InvitationLink) -> TeamPart:
 
 @router.get("/tries", response=list[TriesPart])
 def tries(request: HttpRequest, team: str) -> list[TriesPart]:
-    """What one's team may still hand in, on each side of each task."""
+    """How many submissions your team may still make on each side of each task."""
     caller = caller_of(request)
     name, day = caller.require_team(team), format_time(caller.site.clock())[:_DAY_DIGITS]
     left = submission_allowance.tries_left(caller.season, caller.site.contest(), name, day)
@@ -130,7 +130,7 @@ def tries(request: HttpRequest, team: str) -> list[TriesPart]:
 
 @router.get("/results", response=list[ResultPart])
 def results(request: HttpRequest, team: str) -> list[ResultPart]:
-    """What became of one's team's submissions in every round: codes, counts and rounded scores (A2)."""
+    """The results of your team's submissions in every round: codes, counts and rounded scores (A2)."""
     caller = caller_of(request)
     page = reports_of(caller.site).pages[caller.require_team(team)]
     return [result_part(each) for each in page.participations]
@@ -138,7 +138,7 @@ def results(request: HttpRequest, team: str) -> list[ResultPart]:
 
 @router.get("/arrivals", response=list[ArrivalPart])
 def list_arrivals(request: HttpRequest, team: str = "") -> list[ArrivalPart]:
-    """What one's teams, or one of them, handed in, in the order in which it came."""
+    """The arrivals of your teams, or of one of them, in the order in which they came."""
     caller = caller_of(request)
     names = _team_names(caller, team)
     own = [each for each in caller.season.arrivals.values() if each.team in names]
@@ -147,7 +147,7 @@ def list_arrivals(request: HttpRequest, team: str = "") -> list[ArrivalPart]:
 
 @router.get("/arrivals/{arrival}", response=WatchedArrivalPart)
 def show_arrival(request: HttpRequest, arrival: str) -> WatchedArrivalPart:
-    """One of them, with the steps of its admission so far."""
+    """An arrival with the steps of its admission so far."""
     caller = caller_of(request)
     found = caller.season.arrivals.get(arrival)
     if found is None or found.team not in caller.actor.teams:
@@ -157,7 +157,7 @@ def show_arrival(request: HttpRequest, arrival: str) -> WatchedArrivalPart:
 
 @router.post("/submissions", response={200: WatchedArrivalPart, 201: WatchedArrivalPart}, auth=SUBMIT)
 def hand_in_image(request: HttpRequest, body: ImageHandIn) -> Status[WatchedArrivalPart]:
-    """Hands in an image by its digest. The same again, while it waits or plays, is the arrival that is known (200)."""
+    """Submits an image by its digest (201). If the same image already waits or plays, returns its arrival (200)."""
     caller = caller_of(request)
     team = caller.require_team(body.team)
     caller.spend(RequestKind.SUBMISSION, f"team {team}")
@@ -171,7 +171,7 @@ def hand_in_image(request: HttpRequest, body: ImageHandIn) -> Status[WatchedArri
 
 @router.get("/submissions", response=list[SubmissionPart])
 def list_submissions(request: HttpRequest, team: str = "") -> list[SubmissionPart]:
-    """What was received of one's teams, or of one of them, in the order in which it came."""
+    """The received submissions of your teams, or of one of them, in the order in which they were received."""
     caller = caller_of(request)
     names = _team_names(caller, team)
     own = sorted(caller.season.entries.values(), key=lambda entry: entry.receipt_number)
@@ -180,17 +180,17 @@ def list_submissions(request: HttpRequest, team: str = "") -> list[SubmissionPar
 
 @router.get("/submissions/{submission}", response=SubmissionPart)
 def show_submission(request: HttpRequest, submission: str) -> SubmissionPart:
-    """One of them."""
+    """A submission of one of your teams."""
     return submission_part(_own_entry(caller_of(request), submission))
 
 
 @router.get("/submissions/{submission}/receipt")
 def receipt(request: HttpRequest, submission: str) -> HttpResponse:
-    """Its signed receipt, byte for byte."""
+    """The signed receipt of a submission, byte for byte."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
     path = caller.site.folder.path / "receipts" / f"{entry.id}.json"
-    if not path.exists():  # whoever received it was killed before it was written
+    if not path.exists():  # the receiving process was killed before it wrote the receipt
         with caller.site.note_at_once(caller.actor.person) as admin:
             admin.restore_receipts()
     return HttpResponse(path.read_bytes(), content_type="application/json")
@@ -198,7 +198,7 @@ def receipt(request: HttpRequest, submission: str) -> HttpResponse:
 
 @router.post("/submissions/{submission}/withdraw", response=SubmissionPart, auth=SUBMIT)
 def withdraw(request: HttpRequest, submission: str, body: Withdrawal) -> SubmissionPart:
-    """Takes a submission back. It stays on record and counts as an attempt."""
+    """Withdraws a submission. It stays in the ledger and counts as an attempt."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
     caller.spend(RequestKind.ACT, caller.actor.person)
@@ -209,7 +209,7 @@ def withdraw(request: HttpRequest, submission: str, body: Withdrawal) -> Submiss
 
 @router.post("/submissions/{submission}/correct", response=SubmissionPart, auth=SUBMIT)
 def correct(request: HttpRequest, submission: str, body: Correction) -> SubmissionPart:
-    """Corrects what a submission says of its licence or its source address."""
+    """Corrects a submission's licence or source address."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
     caller.spend(RequestKind.ACT, caller.actor.person)
@@ -220,7 +220,7 @@ def correct(request: HttpRequest, submission: str, body: Correction) -> Submissi
 
 @router.get("/submissions/{submission}/findings", response=list[EvidencePart])
 def list_findings(request: HttpRequest, submission: str) -> list[EvidencePart]:
-    """The findings against one of them, with what everybody may see of their evidence until labels are released."""
+    """The findings against a submission, with the part of their evidence that is public before labels are released."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
     return [evidence_part(each) for each in reports_of(caller.site).findings.get(entry.id, ())]
@@ -228,7 +228,7 @@ def list_findings(request: HttpRequest, submission: str) -> list[EvidencePart]:
 
 @router.get("/appeals", response=list[AppealPart])
 def list_appeals(request: HttpRequest, team: str = "") -> list[AppealPart]:
-    """The objections of one's teams, or of one of them."""
+    """The appeals of your teams, or of one of them."""
     caller = caller_of(request)
     names = _team_names(caller, team)
     labels = finding_labels(caller.site)
@@ -237,7 +237,7 @@ def list_appeals(request: HttpRequest, team: str = "") -> list[AppealPart]:
 
 @router.post("/submissions/{submission}/appeals", response={201: AppealPart}, auth=SUBMIT)
 def appeal(request: HttpRequest, submission: str, body: AppealText) -> AppealPart:
-    """Objects to what was decided about a submission, or to one finding against it."""
+    """Appeals against a submission's disqualification, or against one finding."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
     caller.spend(RequestKind.APPEAL, caller.actor.person)
@@ -251,7 +251,7 @@ def appeal(request: HttpRequest, submission: str, body: AppealText) -> AppealPar
 
 
 def _team_names(caller: Caller, team: str) -> tuple[str, ...]:
-    """Returns the teams that are meant: one that is named, or all of this person's."""
+    """Returns `team` alone if it is given, otherwise all teams of the caller. Raises ApiProblem (404)."""
     return (caller.require_team(team),) if team else caller.actor.teams
 
 

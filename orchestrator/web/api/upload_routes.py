@@ -1,4 +1,4 @@
-"""Uploads in parts, by the protocol tus 1.0: core, creation, expiration, termination."""
+"""Uploads in parts with the protocol tus 1.0: core, creation, expiration, termination."""
 
 import base64
 import binascii
@@ -30,12 +30,12 @@ from orchestrator.web.uploads import Part
 router = Router(tags=["uploads"])
 _VERSION = "1.0.0"
 _ARRIVAL = "Sparring-Arrival"
-"""The header that names the arrival which a whole upload became."""
+"""The header with the id of the arrival that a complete upload became."""
 _Word = Annotated[str, Field(max_length=120), AfterValidator(reject_control_characters)]
 
 
 class UploadMetadata(BaseModel):
-    """What Upload-Metadata says, once it is decoded."""
+    """The decoded header Upload-Metadata."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     team: Annotated[_Word, Field(min_length=1)]
@@ -48,7 +48,7 @@ class UploadMetadata(BaseModel):
 
 @router.api_operation(["OPTIONS"], "/uploads", auth=None, operation_id="describe_uploads")
 def describe(request: HttpRequest) -> HttpResponse:
-    """Which version and extensions of tus there are, and how large a file may be."""
+    """The supported version and extensions of tus, and the largest file size."""
     del request
     return _answer(
         204,
@@ -62,10 +62,10 @@ def describe(request: HttpRequest) -> HttpResponse:
 
 @router.post("/uploads", auth=SUBMIT, operation_id="begin_upload")
 def begin(request: HttpRequest) -> HttpResponse:
-    """Begins an upload (201), or finds the same one that is open (200), or the arrival that the file became (200).
+    """Begins an upload (201), or returns the open upload of the same file or the arrival that it became (200).
 
-    Upload-Length says how many bytes there are, Upload-Metadata `team`, `task`, `filename`, `sha256` and, where no
-    manifest says them, `side` and `name`.
+    Upload-Length gives the size in bytes, Upload-Metadata `team`, `task`, `filename`, `sha256` and, if no manifest
+    gives them, `side` and `name`.
     """
     caller = caller_of(request)
     _require_version(request)
@@ -86,7 +86,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 @router.api_operation(["HEAD"], "/uploads/{upload}", auth=SUBMIT, operation_id="find_upload", url_name="upload")
 def find(request: HttpRequest, upload: str) -> HttpResponse:
-    """How much of an upload is here, and which arrival it became."""
+    """How many bytes of an upload have come, and which arrival it became."""
     caller = caller_of(request)
     _require_version(request)
     found = own_upload(caller, upload)
@@ -111,7 +111,7 @@ def write_part(request: HttpRequest, upload: str) -> HttpResponse:
 
 @router.delete("/uploads/{upload}", auth=SUBMIT, operation_id="cancel_upload")
 def cancel(request: HttpRequest, upload: str) -> HttpResponse:
-    """Takes an upload away. What became an arrival stays: withdraw the submission that it becomes."""
+    """Removes an upload. An arrival that it became stays: withdraw the submission that the arrival becomes."""
     caller = caller_of(request)
     _require_version(request)
     uploads.remove(own_upload(caller, upload))
@@ -119,7 +119,7 @@ def cancel(request: HttpRequest, upload: str) -> HttpResponse:
 
 
 def own_upload(caller: Caller, public_id: str) -> Upload:
-    """Returns an upload of one of the caller's teams. Raises ApiProblem (404) for every other."""
+    """Returns an upload of one of the caller's teams. Raises ApiProblem (404) for any other upload."""
     found = uploads.find(public_id, caller.site.clock())
     if found is None or found.team not in caller.actor.teams:
         raise unknown("upload")
@@ -140,7 +140,7 @@ def _number(request: HttpRequest, header: str) -> int:
 
 
 def _metadata(header: str) -> UploadMetadata:
-    """Returns what Upload-Metadata says: pairs of a word and of text in base64. Raises ApiProblem."""
+    """Returns the decoded header Upload-Metadata: pairs of a name and a text in base64. Raises ApiProblem."""
     try:
         pairs = (pair.split(" ") for pair in header.split(","))
         words = {name: base64.b64decode(value, validate=True).decode() for name, value in pairs}

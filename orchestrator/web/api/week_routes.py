@@ -1,4 +1,4 @@
-"""Weeks and pictures of an unrestricted contest; in every other contest they are not there (404)."""
+"""Weeks and pictures of an unrestricted contest; every other contest answers with 404."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def weeks(request: HttpRequest) -> Any:
 
 @router.get("/weeks/{week}/pictures", response=list[PictureView])
 def pictures_of_week(request: HttpRequest, week: str) -> Any:
-    """The pictures of a closed week with their rulings, and what raters and defences answered."""
+    """The pictures of a closed week with their rulings and the answers of raters and defences."""
     caller = caller_of(request)
     contest, now = contest_of(caller), caller.site.clock()
     viewer = _viewer(caller, contest)
@@ -49,7 +49,7 @@ def pictures_of_week(request: HttpRequest, week: str) -> Any:
 
 @router.get("/pictures", response=list[PictureView], auth=READ)
 def own_pictures(request: HttpRequest, team: str) -> Any:
-    """The pictures of one's team, the latest first."""
+    """The pictures of your team, the latest first."""
     caller = caller_of(request)
     contest = contest_of(caller)
     name = caller.require_team(team)
@@ -60,7 +60,7 @@ def own_pictures(request: HttpRequest, team: str) -> Any:
 
 @router.post("/pictures", response={200: PictureView, 201: PictureView}, auth=SUBMIT)
 def hand_in(request: HttpRequest, team: str) -> Status[Any]:
-    """Hands in a picture: the body is a PNG. The same file again is the picture that is known (200)."""
+    """Submits a picture: the body is a PNG (201). The same file again returns the known picture (200)."""
     caller = caller_of(request)
     contest = contest_of(caller)
     name = caller.require_team(team)
@@ -78,7 +78,7 @@ def hand_in(request: HttpRequest, team: str) -> Status[Any]:
 
 @router.get("/pictures/{picture}/receipt", auth=READ)
 def receipt(request: HttpRequest, picture: str) -> HttpResponse:
-    """The signed receipt of a picture of one's team, byte for byte."""
+    """The signed receipt of a picture of your team, byte for byte."""
     caller = caller_of(request)
     contest = contest_of(caller)
     team = contest.read(lambda state: state.pictures[picture].team if picture in state.pictures else "")
@@ -90,7 +90,7 @@ def receipt(request: HttpRequest, picture: str) -> HttpResponse:
 
 @router.post("/pictures/{picture}/appeals", response={201: RulingAppealPart}, auth=SUBMIT)
 def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText) -> RulingAppealPart:
-    """Objects to the ruling on a picture of one's team, or on one that breaks its defence (U8)."""
+    """Appeals against the ruling on a picture of your team, or on one that breaks its defence (U8)."""
     caller = caller_of(request)
     contest = contest_of(caller)
     name = caller.require_team(team)
@@ -109,7 +109,10 @@ def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText
 
 
 def contest_of(caller: Caller) -> UnrestrictedContest:
-    """Returns the contest. Raises ApiProblem (404) where it is of another format."""
+    """Returns the unrestricted contest. Raises ApiProblem (404) if the contest has another format.
+
+    Before a board member is answered, records the conflicts of interest that follow from mail addresses.
+    """
     found = caller.site.unrestricted()
     if found is None:
         raise unknown("week")
@@ -119,6 +122,6 @@ def contest_of(caller: Caller) -> UnrestrictedContest:
 
 
 def _viewer(caller: Caller, contest: UnrestrictedContest) -> Viewer:
-    """Returns who asks: to a member of the board, cases of a conflict are not there (U8)."""
+    """Returns the viewer. A board member does not see the cases in which that member has a conflict (U8)."""
     actor = caller.actor
     return contest.read(lambda state: unrestricted_views.viewer_of(state, actor.person, actor.teams))

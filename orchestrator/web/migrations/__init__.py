@@ -1,1 +1,1 @@
-"""The history of the tables of the service."""
+"""The migrations of the service's tables."""

@@ -1,1 +1,1 @@
-"""The pages, a module for each kind of people."""
+"""The views of the pages, in modules for each kind of people."""

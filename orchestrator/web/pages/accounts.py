@@ -1,4 +1,4 @@
-"""People's own pages: their name, their sessions, the end of their account, and invitations."""
+"""The pages of a person's account: profile, deletion of the account, and invitations."""
 
 from django.contrib import messages
 from django.contrib.auth import logout
@@ -18,7 +18,7 @@ from orchestrator.web.templating import render
 
 
 def profile(visit: Visit) -> HttpResponseBase:
-    """Somebody's name and what they can do about their account."""
+    """Shows and changes a person's name, and links what they can do with their account."""
     form = ProfileForm(visit.request.POST or None, instance=visit.account)
     if visit.request.method == "POST" and form.is_valid():
         form.save()
@@ -28,7 +28,7 @@ def profile(visit: Visit) -> HttpResponseBase:
 
 
 def delete_account(visit: Visit) -> HttpResponseBase:
-    """Deletes an account: address, name, sessions, tokens. The record keeps an opaque id, and the name given there."""
+    """Deletes an account: address, name, sessions, tokens. Ledgers keep the opaque id and the name given there."""
     if visit.request.method == "POST":
         account = visit.account
         logout(visit.request)
@@ -39,7 +39,7 @@ def delete_account(visit: Visit) -> HttpResponseBase:
 
 
 def invitation(visit: Visit, secret: str) -> HttpResponseBase:
-    """What somebody is invited to, and the button that accepts it."""
+    """Shows an invitation, and accepts it."""
     found = invitations.find(secret, visit.site.clock())
     if found is None:
         raise Http404
@@ -58,7 +58,7 @@ def invitation(visit: Visit, secret: str) -> HttpResponseBase:
 
 
 def _show_invitation(visit: Visit, found: FoundInvitation, problem: str = "") -> HttpResponseBase:
-    """Shows what somebody is invited to; to a team with the rules for people and what is played already (A1)."""
+    """Returns the page of an invitation; to a team with the rules for people and the sides already played (A1)."""
     season, account = visit.season, visit.actor.account
     played: dict[str, set[Side]] = {}
     for entry in season.entries.values():

@@ -1,4 +1,4 @@
-"""What a team does in an unrestricted contest: it hands in pictures, gets receipts, appeals, and declares conflicts."""
+"""A team's pages in an unrestricted contest: submitting pictures, receipts, appeals and declared conflicts."""
 
 from datetime import datetime
 from typing import Any
@@ -30,7 +30,7 @@ from orchestrator.web.weeks import REFUSED, attempt, contest_of
 
 
 class PictureForm(forms.Form):
-    """Hands in one picture."""
+    """Submits one picture."""
 
     file = forms.FileField(
         label="Picture",
@@ -38,14 +38,14 @@ class PictureForm(forms.Form):
     )
 
     def __init__(self, shape: tuple[int, int, int], *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        super().__init__(*args)  # type: ignore[arg-type]  # passed on to Django's form
         channels, height, width = shape
         colours = "grey" if channels == 1 else "RGB"
         self.fields["file"].help_text = f"A PNG of {width} x {height} pixels in {colours}, of at most 1 MiB."
 
 
 class ObjectionForm(forms.Form):
-    """Objects to the ruling on a picture."""
+    """Appeals against the ruling on a picture."""
 
     text = forms.CharField(
         max_length=TEXT_LIMIT,
@@ -56,19 +56,19 @@ class ObjectionForm(forms.Form):
 
 
 class TeamConflictForm(forms.Form):
-    """Declares that a member of the board should not judge about the team."""
+    """Declares a conflict with a board member, who then does not judge the team's cases."""
 
     member = forms.ChoiceField(label="Member of the board")
     source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
 
     def __init__(self, members: list[str], *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        super().__init__(*args)  # type: ignore[arg-type]  # passed on to Django's form
         self.fields["member"].choices = [(each, each) for each in members]  # type: ignore[attr-defined]
 
 
 @limited(RequestKind.SUBMISSION)
 def pictures(visit: Visit) -> HttpResponseBase:
-    """A team's pictures, those whose ruling it may appeal against, and the form that takes one more."""
+    """Shows a team's pictures and those whose ruling it may appeal against; takes a picture, or declares a conflict."""
     contest, request, now = contest_of(visit), visit.request, visit.site.clock()
     act = request.POST.get("act", "")
     shape = attack_pictures.task_shape(visit.site.contest())
@@ -121,7 +121,7 @@ def _take_in(
 
 @limited(RequestKind.APPEAL)
 def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
-    """A picture that concerns a team: its own, or one that breaks its defence; with the form of an appeal (U8)."""
+    """Shows a picture of the team, or one that breaks its defence, and takes an appeal against its ruling (U8)."""
     contest, now = contest_of(visit), visit.site.clock()
 
     def found(state: State) -> tuple[PictureView, bool] | None:
@@ -157,7 +157,7 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
 
 
 def receipt(visit: Visit, picture_id: str) -> HttpResponseBase:
-    """The signed receipt of a team's own picture."""
+    """Returns the signed receipt of a team's own picture as a file."""
     contest = contest_of(visit)
     if contest.read(lambda state: picture_id not in state.pictures or state.pictures[picture_id].team != visit.team):
         raise Http404

@@ -1,6 +1,6 @@
-"""The review board of an unrestricted contest at work: cases, votes, decisions, confirmations, conflicts (U8, U9, U11).
+"""The review board's pages in an unrestricted contest: cases, votes, decisions, confirmations, conflicts (U8, U9, U11).
 
-Every list is made by `board_cases`, so that a case of a member's conflict is nowhere on their pages.
+`board_cases` makes every list, so a member's pages never show a case in which that member has a conflict.
 """
 
 from datetime import datetime
@@ -32,7 +32,7 @@ from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
 
 
 class DecisionForm(RowForm):
-    """What the board decided about a question, with its reason for everybody."""
+    """Records the board's decision on a question, with a public reason."""
 
     row_fields = ("question",)
     question = forms.CharField(widget=forms.HiddenInput, max_length=500)
@@ -42,7 +42,7 @@ class DecisionForm(RowForm):
 
 
 class WaiverForm(RowForm):
-    """Finds that a conflict of another member, which was computed, is a coincidence."""
+    """Waives a computed conflict of another member as a coincidence."""
 
     row_fields = ("member", "team")
     member = forms.CharField(widget=forms.HiddenInput)
@@ -51,18 +51,18 @@ class WaiverForm(RowForm):
 
 
 class OwnConflictForm(forms.Form):
-    """Declares a conflict of one's own."""
+    """Declares the member's own conflict with a team."""
 
     team = forms.ChoiceField(label="Team")
     source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
 
     def __init__(self, teams: list[str], *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        super().__init__(*args)  # type: ignore[arg-type]  # passed on to Django's form
         self.fields["team"].choices = [(each, each) for each in teams]  # type: ignore[attr-defined]
 
 
 def cases(visit: Visit) -> HttpResponseBase:
-    """The cases that wait for this member. Several defences are staked together by the case that names them all."""
+    """Lists the cases that wait for this member. With several chosen defences, redirects to their joint case."""
     contest, now = contest_of(visit), visit.site.clock()
     member = _member(visit, contest)
     together = visit.request.GET.getlist("defence")
@@ -75,7 +75,7 @@ def cases(visit: Visit) -> HttpResponseBase:
 
 @limited(RequestKind.RATING)
 def case(visit: Visit, case: str) -> HttpResponseBase:
-    """One case: what it is about, the votes, and what the board may do."""
+    """Shows a case with its subject, its votes and the possible acts, and does the requested act."""
     contest, now = contest_of(visit), visit.site.clock()
     names = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
     found = None
@@ -114,12 +114,12 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
 
 
 def _about(choice: Choice) -> str:
-    """Returns what the reason of a choice is called after; what the votes say of readability is one choice alone."""
+    """Returns the suffix of the label of a choice's reason; "" for readability, the only choice of its case."""
     return "" if choice.question.startswith("readable:") else f": {choice.words}"
 
 
 def _no_case(visit: Visit) -> HttpResponseBase:
-    """Answers whoever may not act on a case, or not any more: they keep what they wrote, and learn nothing else."""
+    """Returns 404 for a case that does not wait for this person. Shows a sent text again, and nothing of the case."""
     if visit.request.method != "POST":
         raise Http404
     text = "It may be decided by now. The page of the review board lists what waits for you. Nothing was recorded."
@@ -127,7 +127,7 @@ def _no_case(visit: Visit) -> HttpResponseBase:
 
 
 def case_picture(visit: Visit, case: str) -> HttpResponseBase:
-    """The picture of a case, also where everybody else is not shown it: the board decides about that."""
+    """Returns the picture of a case, even one that is withheld from others, because the board decides about that."""
     contest, now = contest_of(visit), visit.site.clock()
     for member in contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person)):
         found = contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
@@ -138,7 +138,7 @@ def case_picture(visit: Visit, case: str) -> HttpResponseBase:
 
 @limited(RequestKind.ACT)
 def conflicts(visit: Visit) -> HttpResponseBase:
-    """One's own conflicts, and those of others that may be a coincidence of addresses."""
+    """Shows the member's own conflicts and the waivable ones of other members; declares or waives one."""
     contest, request = contest_of(visit), visit.request
     member, now = _member(visit, contest), visit.site.clock()
     teams = contest.read(lambda state: sorted(state.season.teams))
@@ -171,14 +171,14 @@ def conflicts(visit: Visit) -> HttpResponseBase:
 
 
 def _member(visit: Visit, contest: UnrestrictedContest) -> str:
-    """Returns what this person is called on the board, "" before an organizer seated them."""
+    """Returns this person's name on the board, "" if no organizer has seated them."""
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, ()).member)
 
 
 def _act(
     visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm | None, at: datetime
 ) -> None:
-    """Does what a form of a case asks for, which is in order. Raises UsageError and Rejected."""
+    """Does the act that a valid form of a case requests. Raises UsageError and Rejected."""
     sent = visit.request.POST
     match sent.get("act", ""):
         case "vote":
@@ -215,7 +215,7 @@ def _require_question(found: Case, question: str) -> None:
 
 
 def _note_conflict(contest: UnrestrictedContest, member: str, form: OwnConflictForm | WaiverForm, at: datetime) -> None:
-    """Declares or waives a conflict, by a form that is in order. Raises UsageError and Rejected."""
+    """Declares or waives the conflict of a valid form. Raises UsageError and Rejected."""
     if not member:
         raise UsageError("you have no seat on the board yet; ask the organizers")
     said = form.cleaned_data

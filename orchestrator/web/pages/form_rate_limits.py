@@ -1,4 +1,4 @@
-"""Limits of requests for pages that take something in: the buckets of the API, filled by forms as well."""
+"""Rate limits of pages with forms. They share the API's buckets."""
 
 import functools
 from collections.abc import Callable
@@ -15,9 +15,9 @@ View = Callable[..., HttpResponseBase]
 
 
 def limited(kind: RequestKind) -> Callable[[View], View]:
-    """Returns a decorator of views: what is posted counts as a kind of request, and too many are put off (429).
+    """Returns a view decorator that counts POST requests as a kind of request and answers 429 if there are too many.
 
-    Hand-ins are counted by the team, as at the API, and everything else by the person.
+    Submissions are counted for the team, as in the API, and all other kinds for the person.
     """
 
     def decorate(view: View) -> View:

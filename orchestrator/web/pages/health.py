@@ -1,4 +1,4 @@
-"""Whether this process can answer: what a load balancer or a cluster asks before it sends people here."""
+"""The health check with which a load balancer or a cluster asks whether this process can answer."""
 
 import structlog
 from django.db import Error
@@ -11,9 +11,9 @@ _log = structlog.get_logger()
 
 
 def health(visit: Visit) -> HttpResponse:
-    """200 and "ok" where the contest's ledger and the service's own tables answer, else 503.
+    """Returns 200 and "ok" if the contest's ledger and the service's own tables can be read, otherwise 503.
 
-    Of the ledger, what is new since the last request was read before this is called, as for every page.
+    As for every page, the ledger's new entries were read before this is called.
     """
     del visit
     try:

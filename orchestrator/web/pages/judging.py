@@ -1,6 +1,6 @@
-"""Raters of an unrestricted contest: one leased picture at a time, judged by the questionnaire (U6).
+"""The raters' pages of an unrestricted contest: one leased picture at a time, judged with the questionnaire (U6).
 
-A rater learns neither the team of a picture nor its id: its address has the token of the lease.
+The pages show a rater neither a picture's team nor its id: the picture's address has the token of the lease.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _REMOVED = (
 
 @limited(RequestKind.RATING)
 def judge(visit: Visit) -> HttpResponseBase:
-    """The questions about the picture that is leased to this rater; takes the answers and leads to the next one."""
+    """Shows the questions about the picture leased to this rater; takes the answers and redirects to the next one."""
     contest, person = contest_of(visit), visit.actor.person
     if problems := contest.read(lambda state: picture_raters.rater_problems(state, person)):
         return _nothing(visit, "\n".join(map(str, problems)))
@@ -64,7 +64,7 @@ def judge(visit: Visit) -> HttpResponseBase:
 
 
 def picture(visit: Visit, token: str) -> HttpResponseBase:
-    """The picture of this rater's lease."""
+    """Returns the picture of this rater's lease."""
     contest = contest_of(visit)
     found = leases.picture_of(picture_raters.rater_name(contest, visit.actor.person), token)
     if found is None:
@@ -91,7 +91,7 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
 
 
 def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Answers | None) -> HttpResponseBase:
-    """Notes an answer about a picture whose class is known; of practice its rater is told whether it was right."""
+    """Records an answer about a picture whose class is known. In practice, tells the rater whether it was right."""
     contest, person, right = contest_of(visit), visit.actor.person, False
 
     def note(now: datetime) -> None:
@@ -115,5 +115,5 @@ def _nothing(visit: Visit, problem: str) -> HttpResponseBase:
 
 def _again() -> HttpResponse:
     response = redirect("judge")
-    response.status_code = 303  # fetched by GET, whatever the request was
+    response.status_code = 303  # the browser then requests the page with GET
     return response

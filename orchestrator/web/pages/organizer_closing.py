@@ -1,4 +1,4 @@
-"""Submissions are closed, and opened again: what would follow, and the buttons."""
+"""The pages that close submissions and open them again, each with its consequences."""
 
 from django.http import HttpResponseBase
 
@@ -13,7 +13,7 @@ from orchestrator.web.templating import render
 
 
 def close(visit: Visit) -> HttpResponseBase:
-    """What closing submissions now would mean, and the button; while they are closed, since when and by whom."""
+    """Shows the consequences of closing submissions now, and closes them. After a close, shows its time and author."""
     form, problem = CloseForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
         reason = form.cleaned_data["reason"]
@@ -40,7 +40,7 @@ def close(visit: Visit) -> HttpResponseBase:
 
 
 def reopen(visit: Visit) -> HttpResponseBase:
-    """What the dates of the contest file would say, and the button that takes the close back."""
+    """Shows what the dates of the contest file say without the organizers' close, and revokes the close."""
     form, problem = ReopenForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
         reason = form.cleaned_data["reason"]

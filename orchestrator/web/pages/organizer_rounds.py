@@ -1,4 +1,4 @@
-"""Rounds: where they stand, what one would play, asking for it, who goes on, other rules, and bundles."""
+"""The organizers' pages of rounds: their states, requests for rounds, promotion, changed rules, and bundles."""
 
 from hashlib import sha256
 from typing import Any
@@ -26,7 +26,7 @@ _CHANGED = "it has changed since you opened the page; look at it again"
 
 
 def rounds(visit: Visit) -> HttpResponseBase:
-    """Every round of every task, what is asked for, and how earlier requests ended."""
+    """Shows every round of every task, open requests for rounds, and how earlier requests ended."""
     contest = visit.site.contest()
     asked, ended = {}, []
     for deed in read_deeds(visit.site.folder):
@@ -46,7 +46,7 @@ def rounds(visit: Visit) -> HttpResponseBase:
 
 
 def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
-    """What a round would play now, and the form that asks for it."""
+    """Shows what a round would play now, and requests it."""
     contest = visit.site.contest()
     states = round_states.round_states(visit.site.folder, contest, visit.season)
     own = [state for state in states if state.name == round_name]
@@ -71,7 +71,7 @@ def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
 
 
 def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
-    """Calls a request for a round off."""
+    """Cancels a request for a round."""
     request = visit.season.round_requests.get(request_id)
     if request is None:
         raise Http404
@@ -92,7 +92,7 @@ def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
 
 
 def promote(visit: Visit) -> HttpResponseBase:
-    """Who would go on, and the button that notes it."""
+    """Shows which submissions would be promoted to the next round, and records the promotion."""
     first = visit.site.contest().format.promotes_from
     if not first:
         raise Http404
@@ -139,7 +139,7 @@ def promote(visit: Visit) -> HttpResponseBase:
 
 
 def _promotion_digest(would: dict[str, FormatEvent]) -> str:
-    """Returns a digest of who would go on, whoever asks."""
+    """Returns a digest of the promotions, independent of the organizer and the reason."""
     events = {task: event.model_dump(mode="json", exclude={"actor", "reason"}) for task, event in would.items()}
     return _digest(events)
 
@@ -149,7 +149,7 @@ def _digest(document: object) -> str:
 
 
 def rules(visit: Visit) -> HttpResponseBase:
-    """What every board would become under the rules that contest.yaml has now, and the decision about them."""
+    """Shows every board under the changed rules in contest.yaml, and records the decision about these rules."""
     posted = visit.request.method == "POST"
     form, problem = RulesForm(visit.request.POST if posted else None), ""
     if posted and form.is_valid():
@@ -171,7 +171,7 @@ def rules(visit: Visit) -> HttpResponseBase:
         with visit.site.administer(visit.actor.person) as admin:
             changed = seasons.changed_rules(admin)
             rescored = rescoring.rescore(admin) if changed else []
-    except (Rejected, UsageError) as error:  # the file cannot be read, or has rules that cannot be looked at
+    except (Rejected, UsageError) as error:  # the file cannot be read, or a board cannot be computed under its rules
         obstacle = str(error)
     lost = form if problem and (obstacle or not changed) else None
     if not posted or problem:
@@ -191,10 +191,10 @@ def rules(visit: Visit) -> HttpResponseBase:
 
 
 def publish(visit: Visit) -> HttpResponseBase:
-    """Bundles: those that are there, what keeps another from being published, and the buttons.
+    """Shows the published bundles and the obstacles to another one, and publishes a bundle.
 
-    A bundle is written while its request waits: nothing of it is there before it is whole, so a request that is given
-    up half-way loses only the time, and the page says afterwards whether the bundle is there.
+    The request waits while the bundle is written. A bundle appears only when it is complete, so an aborted request
+    loses only the time, and the page shows afterwards whether the bundle exists.
     """
     posted, folder = visit.request.method == "POST", visit.site.folder
     form, problem = PublishForm(visit.request.POST if posted else None), ""
@@ -223,7 +223,7 @@ def publish(visit: Visit) -> HttpResponseBase:
 
 
 def _publishable(visit: Visit, kind: BundleKind) -> tuple[bool, str]:
-    """Returns whether a bundle can be published at all, and what is against it unless the organizers insist."""
+    """Returns whether a bundle can be published at all, and the obstacle that the organizers would have to override."""
     obstacle = ""
     for unfinished in (False, True) if kind == "full" else (False,):
         try:
@@ -237,7 +237,7 @@ def _publishable(visit: Visit, kind: BundleKind) -> tuple[bool, str]:
 
 
 def bundle(visit: Visit, bundle_name: str) -> HttpResponseBase:
-    """A bundle as one zip."""
+    """Returns a bundle as a zip archive."""
     try:
         archive = published_bundles.bundle_archive(visit.site.folder, bundle_name)
     except UsageError as error:  # another is being written

@@ -1,4 +1,4 @@
-"""Submissions as the organizers see them: every one with its state, and what they do to one."""
+"""The organizers' pages of submissions: the list, disqualification, and correction."""
 
 from django.http import Http404, HttpResponseBase
 
@@ -16,13 +16,13 @@ _REFUSALS_SHOWN = 200
 
 
 def refusals(visit: Visit) -> list[Deed]:
-    """Returns what was refused, the latest first."""
+    """Returns the refusals of submissions, the latest first."""
     deeds = ledger_in_words.read_deeds(visit.site.folder)
     return [deed for deed in reversed(deeds) if isinstance(deed.event, SubmissionRefused)]
 
 
 def submissions(visit: Visit) -> HttpResponseBase:
-    """Every submission and its state, what waits for admission, and what was refused and why."""
+    """Shows every submission with its state, the arrivals that wait for admission, and the refusals with reasons."""
     return render(
         visit,
         "organize/submissions.html.j2",
@@ -34,7 +34,7 @@ def submissions(visit: Visit) -> HttpResponseBase:
 
 
 def disqualify(visit: Visit, submission: str) -> HttpResponseBase:
-    """Takes a submission out of the ranking, with a reason."""
+    """Disqualifies a submission, with a reason."""
     entry = _entry(visit, submission)
     form, problem = ReasonForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
@@ -55,7 +55,7 @@ def disqualify(visit: Visit, submission: str) -> HttpResponseBase:
 
 
 def correct(visit: Visit, submission: str) -> HttpResponseBase:
-    """Corrects what a submission says of its licence or its source (A6)."""
+    """Corrects a submission's licence or source (A6)."""
     entry = _entry(visit, submission)
     now = {"licence": entry.licence, "source": entry.source}
     form, problem = CorrectionForm(visit.request.POST or None, initial=now), ""

@@ -1,4 +1,4 @@
-"""What organizers do: see what waits for them, tell everybody something, give roles, read who did what."""
+"""The organizers' pages: the overview, announcements, roles and invitations, and the ledger in words."""
 
 import shutil
 
@@ -32,7 +32,7 @@ _LINK = "invitation_link"
 
 
 def overview(visit: Visit) -> HttpResponseBase:
-    """What waits for the organizers."""
+    """Shows what waits for the organizers."""
     contest, season = visit.site.contest(), visit.season
     states = round_states.round_states(visit.site.folder, contest, season)
     window = visit.site.submission_window(season)
@@ -60,7 +60,7 @@ def overview(visit: Visit) -> HttpResponseBase:
 
 
 def announce(visit: Visit) -> HttpResponseBase:
-    """Tells everybody something: written, then looked at, then published."""
+    """Publishes an announcement in three steps: write, preview, publish."""
     posted = visit.request.method == "POST"
     form, problem = AnnouncementForm(visit.request.POST if posted else None), ""
     preview = None
@@ -88,7 +88,7 @@ def announce(visit: Visit) -> HttpResponseBase:
 
 
 def people(visit: Visit) -> HttpResponseBase:
-    """Who has which role, and invitations to one: a new one's link is shown once."""
+    """Shows the holders of roles and the open invitations; makes an invitation, whose link is shown once."""
     if visit.request.method == "POST":
         form = InviteForm(visit.request.POST)
         if form.is_valid():
@@ -110,7 +110,7 @@ def people(visit: Visit) -> HttpResponseBase:
 
 
 def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
-    """Makes the link of an invitation to a role worthless."""
+    """Withdraws an invitation to a role, whose link then no longer works."""
     if not invitations.is_role_invitation(key):
         raise Http404
     if visit.request.method == "POST":
@@ -120,7 +120,7 @@ def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
 
 
 def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
-    """Takes a role from somebody."""
+    """Revokes a person's role."""
     if role not in set(Role) or person not in visit.season.roles[Role(role)]:
         raise Http404
     form, problem = RevokeForm(visit.request.POST or None), ""
@@ -131,7 +131,7 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
 
         problem, done = act_once(visit, form, act)
         if not problem:
-            # who took this role from oneself may open that page no more
+            # organizers who revoked their own role can no longer open that page
             page = "home" if (role, person) == (Role.ORGANIZER, visit.actor.person) else "organize-people"
             return redirect_after(visit, page, done=done, text="The role is taken away.")
     return render(
@@ -146,10 +146,10 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
 
 
 def _shown_deeds(visit: Visit) -> list[ledger_in_words.Deed]:
-    """Returns what was done, as far as this organizer may know it.
+    """Returns the acts in the ledger that this organizer may see.
 
-    The pictures of a week that is open are their own teams' business (U5), and an organizer who is on the review board
-    as well finds no case in which they have a stake (U8).
+    Only their own teams see the pictures of an open week (U5). An organizer who is also on the review board sees no
+    case in which they have a stake (U8).
     """
     every, now = ledger_in_words.read_deeds(visit.site.folder), visit.site.clock()
     if visit.site.unrestricted() is None:
@@ -173,7 +173,7 @@ def _shown_deeds(visit: Visit) -> list[ledger_in_words.Deed]:
 
 
 def _hidden_appeals(visit: Visit) -> frozenset[str]:
-    """Returns the appeals that this organizer is not told of: they are on the review board and have a stake."""
+    """Returns the ids of the appeals in which this organizer, as a member of the review board, has a stake."""
     if Role.BOARD not in visit.actor.roles:
         return frozenset()
     season, person = visit.season, visit.actor.person
@@ -185,7 +185,7 @@ def _kind_in_words(deed: ledger_in_words.Deed) -> str:
 
 
 def ledger(visit: Visit) -> HttpResponseBase:
-    """Who did what: the contest's ledger in words, newest first."""
+    """Shows the contest's ledger in words, the newest entries first."""
     every = _shown_deeds(visit)
     kinds = sorted({(deed.kind, _kind_in_words(deed)) for deed in every}, key=lambda each: each[1])
     kind = visit.request.GET.get("kind", "")

@@ -1,6 +1,6 @@
-"""What raters do, one item a page; and how organizers plan it and see how far it is.
+"""The raters' pages, one item a page; and the organizers' page that plans the grading and shows its progress.
 
-No page of a rater names a submission, a team or another's answer: an item is known by its random token alone, and the
+No page of a rater names a submission, a team or another rater's answer: a random token identifies an item, and the
 pages of all items of a kind have the same form.
 """
 
@@ -25,12 +25,12 @@ from orchestrator.web.row_forms import RowForm, lost_form, row_forms
 from orchestrator.web.templating import render
 
 PICTURE_SECONDS = 600
-"""How long a browser keeps the picture of an item that waits for its answer: it is loaded one page ahead."""
+"""How long a browser keeps the picture of an unanswered item, which the previous page already loads."""
 _REFUSED = 409
 
 
 def start(visit: Visit) -> HttpResponseBase:
-    """What is to be done, how, and how far one is. In an unrestricted contest that is on a page of its own."""
+    """Shows the rater's task, instructions and progress. In an unrestricted contest, redirects to its own page."""
     if visit.site.unrestricted() is not None:
         return redirect("judge")
     view, problem = _view(visit)
@@ -40,7 +40,7 @@ def start(visit: Visit) -> HttpResponseBase:
 
 @limited(RequestKind.RATING)
 def next_item(visit: Visit) -> HttpResponseBase:
-    """The item that is asked now; takes the answer to it and leads to the next one."""
+    """Shows the rater's current item; takes its answer and redirects to the next one."""
     if visit.request.method != "POST":
         return _item_page(visit)
     try:
@@ -55,7 +55,7 @@ def next_item(visit: Visit) -> HttpResponseBase:
 
 @limited(RequestKind.RATING)
 def last_item(visit: Visit) -> HttpResponseBase:
-    """The item that was answered last, for as long as its answer may be replaced."""
+    """Shows the item that the rater answered last, as long as that answer may be replaced."""
     view, _ = _view(visit)
     if view is None or view.own.last is None or view.is_over or not view.own.may_correct(visit.site.clock()):
         messages.warning(visit.request, "There is no answer that can still be changed: only the last, for 60 seconds.")
@@ -64,7 +64,7 @@ def last_item(visit: Visit) -> HttpResponseBase:
 
 
 def picture(visit: Visit, token: str, number: int) -> HttpResponseBase:
-    """A picture of an item of one's own."""
+    """Returns a picture of one of the rater's own items."""
     try:
         desk, person = visit.site.rating_desk(), visit.actor.person
     except UsageError as error:  # nobody grades in this contest
@@ -80,17 +80,17 @@ def picture(visit: Visit, token: str, number: int) -> HttpResponseBase:
 
 
 def _view(visit: Visit) -> tuple[RaterView | None, str]:
-    """Returns what a rater is asked, and why nothing where it is nothing."""
+    """Returns the rater's view, or None and why this person may not rate."""
     if problems := recusal.rater_problems(visit.season, visit.actor.person):
         return None, "\n".join(str(each) for each in problems)
     try:
         return visit.site.rating_desk().view(visit.actor.person), ""
     except UsageError:
-        return None, ""  # nobody grades in this contest, and so nothing waits
+        return None, ""  # people do not grade in this contest, so nothing waits
 
 
 def _item_page(visit: Visit, refused: str = "") -> HttpResponseBase:
-    """Returns the page of the item that is asked now, with what an answer was refused for."""
+    """Returns the page of the rater's current item, with the reason why an answer was refused."""
     view, problem = _view(visit)
     status = _REFUSED if refused else 200
     if view is None:
@@ -124,12 +124,12 @@ def _render_item(
 
 def _see_other(page: str) -> HttpResponse:
     response = redirect(page)
-    response.status_code = 303  # fetched by GET, whatever the request was
+    response.status_code = 303  # the browser then requests the page with GET
     return response
 
 
 class MoreForm(RowForm):
-    """Of which pictures of a task teams appeal."""
+    """Takes the pictures of a task for which teams appealed."""
 
     row_fields = ("task",)
     task = forms.CharField(widget=forms.HiddenInput)
@@ -155,14 +155,14 @@ class MoreForm(RowForm):
 
 @dataclass(frozen=True, slots=True)
 class RaterRow:
-    """One rater as organizers see it. Whether the answers count is told when all are given, and not before."""
+    """A rater as organizers see it. Whether the rater's answers count is shown only after all are given."""
 
     name: str
     progress: RaterProgress
 
     @property
     def standing(self) -> str:
-        """Returns what is said of the rater."""
+        """The rater's state in words."""
         if self.progress.answered < self.progress.asked:
             return "at work" if self.progress.answered else "not begun"
         why = f": {self.progress.reason}" if self.progress.reason else ""
@@ -171,7 +171,7 @@ class RaterRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """The grading of one task as organizers see it; without progress where nothing was planned."""
+    """The grading of one task as organizers see it; `progress` is None if nothing was planned."""
 
     task: str
     progress: GradingProgress | None
@@ -179,7 +179,7 @@ class TaskRow:
 
 
 def grading(visit: Visit) -> HttpResponseBase:
-    """Who may grade, how far everybody is, and the acts: plan, ask for more, count."""
+    """Shows the raters and their progress; plans a grading, asks for more answers, or counts the answers."""
     sent = MoreForm(visit.request.POST) if visit.request.POST.get("act") == "more" else None
     problem = ""
     if visit.request.method == "POST":
@@ -211,7 +211,10 @@ def grading(visit: Visit) -> HttpResponseBase:
 
 
 def _act(visit: Visit, form: MoreForm | None) -> str:
-    """Does what an organizer asked for; returns what was done, "" where the form has to be mended first."""
+    """Does the act that an organizer requested and returns a message about it, "" if the form has errors.
+
+    Raises SparringError.
+    """
     task, act = visit.request.POST.get("task", ""), visit.request.POST.get("act", "")
     if task not in [section.name for section in visit.site.contest().file.all_tasks]:
         raise UsageError("there is no such task; load the page again")

@@ -1,4 +1,4 @@
-"""What the review board does: it reads appeals and decides them. Who has a stake in one sees nothing of it."""
+"""The review board's pages: its members read and decide appeals. A member with a stake in an appeal cannot see it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from orchestrator.web.typed_text import typed_in_request
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """Findings as `findings.html.j2` shows them."""
+    """The values with which `findings.html.j2` shows findings."""
 
     evidence: tuple[Evidence, ...]
     for_organizers: bool
@@ -30,7 +30,7 @@ class _Findings:
 
 
 def appeals_list(visit: Visit) -> HttpResponseBase:
-    """The appeals that this person may decide, the open ones first, and those that were decided."""
+    """Lists the appeals that this person may see: the open ones, then the decided ones."""
     every = list(visit.season.appeals.values())
     seen = [appeal for appeal in every if not recusal.appeal_reason(visit.season, appeal, visit.actor.person)]
     return render(
@@ -43,7 +43,7 @@ def appeals_list(visit: Visit) -> HttpResponseBase:
 
 
 def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
-    """An appeal with what it is about, and its decision."""
+    """Shows an appeal with the findings that it is about, and records its decision."""
     one = visit.season.appeals.get(appeal_id)
     if one is None:
         raise Http404
@@ -83,8 +83,8 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
 def _findings(visit: Visit, one: Appeal) -> _Findings:
     """Returns the findings that an appeal is about: the one that it names, or all against its submission.
 
-    The board has the answers that prove a finding, for it judges them. Where the format withholds what became of
-    single pictures (C9), or the accused shows the hidden model's answers with its own, it has what everybody has.
+    The board sees the answers that prove a finding, because it judges them. If the format withholds the outcomes of
+    single pictures (C9), which would also show the hidden model's answers, the board sees only what everybody sees.
     """
     contest = visit.site.contest()
     withheld = contest.format.withholds_outcomes

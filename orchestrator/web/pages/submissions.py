@@ -1,4 +1,4 @@
-"""What teams hand in: the form, the steps of admission, receipts, withdrawals, corrections, appeals."""
+"""The pages of a team's submissions: the form, the steps of admission, receipts, withdrawals, corrections, appeals."""
 
 import json
 import shlex
@@ -34,14 +34,14 @@ from orchestrator.web.templating import render
 from orchestrator.web.uploads import UploadRefused
 
 DISQUALIFICATION = "disqualification"
-"""What an appeal is about where it is about no finding."""
+"""The subject of an appeal that is about no finding."""
 _OUTCOME = "outcome"
 _DAY_DIGITS = len("2026-11-23")
 
 
 @limited(RequestKind.SUBMISSION)
 def submit(visit: Visit) -> HttpResponseBase:
-    """Hands in a file, or an image by its digest. What arrives is noted with its time; admission comes after."""
+    """Submits a file, or an image by its digest. Records the arrival with its time; admission follows later."""
     request, contest = visit.request, visit.site.contest()
     tasks = [task.name for task in contest.file.all_tasks]
     pictures = bool(contest.format.picture_formats())
@@ -80,7 +80,7 @@ def submit(visit: Visit) -> HttpResponseBase:
 
 
 def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
-    """Notes an arrival. Raises SparringError; then nothing is kept."""
+    """Records an arrival. Raises SparringError; then nothing is kept."""
     said, now = form.cleaned_data, last_byte_time(visit.request, visit.site.clock)
     hand_in = HandIn(visit.team, said["task"], name=said.get("name", ""))
     path: Path | None = None
@@ -104,7 +104,7 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
 
 
 def _commands(team: str, tasks: list[str]) -> tuple[str, str]:
-    """Returns what to type for a file of any size, line by line."""
+    """Returns the commands that submit a file of any size: sign in, and submit."""
     address = web_settings().address
     options = f"--team {shlex.quote(team)} --task {tasks[0] if len(tasks) == 1 else 'TASK'}"
     return f"sparring login {address}", f"sparring submit --to {address} {options} FILE"
@@ -112,7 +112,7 @@ def _commands(team: str, tasks: list[str]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A step of an admission with the lines of its log. `state` is passed, failed, warned or going on."""
+    """A step of an admission with the lines of its log. `state` is "passed", "failed", "warned" or "going on"."""
 
     name: str
     state: str
@@ -123,9 +123,9 @@ class ShownStep:
 
 
 def shown_steps(steps: Iterable[AdmissionStep], *, received: bool) -> list[ShownStep]:
-    """Returns the steps as they are shown: lines of a log with the step that they belong to, without the outcome.
+    """Returns the steps as the page shows them: with each step its log lines, and without the outcome.
 
-    What failed and did not keep a submission from being received is a warning (A9, A14).
+    A failed step of a submission that was received nevertheless is shown as a warning (A9, A14).
     """
     shown: list[ShownStep] = []
     for step in steps:
@@ -143,12 +143,12 @@ def shown_steps(steps: Iterable[AdmissionStep], *, received: bool) -> list[Shown
 
 
 def arrival(visit: Visit, arrival: str) -> HttpResponseBase:
-    """What arrived, each step of its admission, and how it ended."""
+    """Shows an arrival, each step of its admission, and the outcome."""
     return render(visit, "teams/arrival.html.j2", **_arrival_values(visit, arrival))
 
 
 def arrival_fragment(visit: Visit, arrival: str) -> HttpResponseBase:
-    """The part of the page that changes."""
+    """Returns the part of the arrival's page that changes during admission."""
     values = _arrival_values(visit, arrival)
     return fragment(visit, "teams/admission.html.j2", ended=bool(_own_arrival(visit, arrival).outcome), **values)
 
@@ -176,7 +176,7 @@ def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
 
 
 def submission(visit: Visit, submission: str) -> HttpResponseBase:
-    """A submission that was received: what the record says, what was found, and what its team can do about it."""
+    """Shows a received submission: its ledger entries, the findings against it, and what its team can do."""
     return _render_submission(visit, _own_entry(visit, submission))
 
 
@@ -192,7 +192,7 @@ def _findings(visit: Visit, entry: Entry) -> tuple[TeamFinding, ...]:
 
 
 def _subjects(visit: Visit, entry: Entry) -> list[tuple[str, str]]:
-    """Returns what the team may appeal against, and its words."""
+    """Returns the possible subjects of an appeal, each with its words."""
     found = [(DISQUALIFICATION, f"its disqualification: {entry.disqualified}")] if entry.disqualified else []
     return found + [(each.label, f"{each.label}: {each.part.kind.value}") for each in _findings(visit, entry)]
 
@@ -241,7 +241,7 @@ def _render_submission(
 
 @limited(RequestKind.ACT)
 def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
-    """Takes a submission back, with a reason."""
+    """Withdraws a submission, with a reason."""
     entry, form = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None, auto_id="withdraw-%s")
     if form.is_valid():
         try:
@@ -276,7 +276,7 @@ def correct(visit: Visit, submission: str) -> HttpResponseBase:
 
 @limited(RequestKind.APPEAL)
 def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
-    """Objects to a finding against a submission, or to its disqualification."""
+    """Appeals against a finding against a submission, or against its disqualification."""
     entry = _own_entry(visit, submission)
     form = AppealForm(_subjects(visit, entry), visit.request.POST or None, auto_id="appeal-%s")
     if form.is_valid():
@@ -294,13 +294,13 @@ def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
 
 
 def receipt(visit: Visit, submission: str) -> HttpResponseBase:
-    """The receipt as a file, every byte as it was signed."""
+    """Returns the receipt as a file, byte for byte as it was signed."""
     entry = _own_entry(visit, submission)
     return _attachment(f"{entry.id}.json", read_receipt(visit.site.folder, entry.id))
 
 
 def finding(visit: Visit, submission: str, finding: str) -> HttpResponseBase:
-    """A finding as a file: what of it is public."""
+    """Returns the public part of a finding as a file."""
     found = next((each for each in _findings(visit, _own_entry(visit, submission)) if each.label == finding), None)
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""What teams are: found one, invite people, see what was handed in and what became of it."""
+"""The pages of teams: founding a team, inviting people, submissions and results."""
 
 from django.contrib import messages
 from django.http import HttpResponseBase
@@ -28,7 +28,7 @@ _DAY_DIGITS = len("2026-11-23")
 
 @limited(RequestKind.ACT)
 def my_teams(visit: Visit) -> HttpResponseBase:
-    """The teams that somebody is in, and the form that founds one, with the rules that will bind them."""
+    """Shows a person's teams, and founds a team. The form comes with the rules for teams."""
     form, problem = TeamForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
         team, account = form.cleaned_data["team"], visit.account
@@ -54,13 +54,13 @@ def my_teams(visit: Visit) -> HttpResponseBase:
 
 
 def team_page(visit: Visit) -> HttpResponseBase:
-    """A team's own page."""
+    """Shows a team's own page."""
     return _render_team_page(visit)
 
 
 @limited(RequestKind.ACT)
 def invite(visit: Visit) -> HttpResponseBase:
-    """Makes a link that lets one person into the team, and shows it this once."""
+    """Makes a link that makes one person a member of the team, and shows it once."""
     if visit.request.method != "POST":
         return redirect(visit.team_url("team"))
     path = invitations.invite(by=visit.actor.person, team=visit.team, now=visit.site.clock())
@@ -95,19 +95,19 @@ def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
 
 
 def waiting_fragment(visit: Visit) -> HttpResponseBase:
-    """What of the team waits for its admission, loaded again while something does."""
+    """Returns the part of the page with arrivals that wait for admission. Browsers reload it while there are any."""
     arrivals = _waiting(visit)
     return fragment(visit, "teams/waiting.html.j2", ended=not arrivals, arrivals=arrivals)
 
 
 def _waiting(visit: Visit) -> list[tuple[int, object]]:
-    """Returns the team's arrivals without an outcome, each with how many wait before it."""
+    """Returns the team's arrivals without an outcome, each with the number of arrivals that wait before it."""
     return [
         (number, each) for number, each in enumerate(visit.season.pending_arrivals.values()) if each.team == visit.team
     ]
 
 
 def results(visit: Visit) -> HttpResponseBase:
-    """What became of the team's submissions in every round: codes, counts and rounded scores (A2)."""
+    """Shows the results of the team's submissions in every round: codes, counts and rounded scores (A2)."""
     page = reports_of(visit.site).pages[visit.team]
     return render(visit, "teams/results.html.j2", page=page, links=Links(index=reverse("home")))

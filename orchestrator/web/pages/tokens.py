@@ -1,4 +1,4 @@
-"""Tokens of programs: which there are, new ones, revoked ones, and programs that ask to be let in."""
+"""The pages of a person's tokens: list, make, revoke, and approve a program's device login."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ SCOPE_TITLES = {Scope.SUBMIT: "hand in, withdraw, correct, appeal, and read", Sc
 
 
 class TokenForm(forms.Form):
-    """A new token."""
+    """Makes a token."""
 
     name = forms.CharField(
         max_length=TOKEN_NAME_LIMIT,
@@ -42,7 +42,7 @@ class TokenForm(forms.Form):
 
 
 class CodeForm(forms.Form):
-    """The code that a program shows."""
+    """Takes the user code that a program shows."""
 
     code = forms.CharField(
         max_length=20,
@@ -53,7 +53,7 @@ class CodeForm(forms.Form):
 
 
 def list_tokens(visit: Visit) -> HttpResponseBase:
-    """Somebody's tokens, and a form for a new one, which is shown once."""
+    """Lists a person's tokens, and makes one, which is shown once."""
     form, made, problem, now = TokenForm(visit.request.POST or None), "", "", visit.site.clock()
     if visit.request.method == "POST" and form.is_valid():
         said = form.cleaned_data
@@ -76,7 +76,7 @@ def list_tokens(visit: Visit) -> HttpResponseBase:
 
 
 def revoke_token(visit: Visit, token: str) -> HttpResponseBase:
-    """Ends a token."""
+    """Revokes a token."""
     found = ApiToken.objects.filter(account=visit.account, public_id=token)
     if visit.request.method != "POST" or not found.exists():
         raise Http404
@@ -86,7 +86,7 @@ def revoke_token(visit: Visit, token: str) -> HttpResponseBase:
 
 
 def device(visit: Visit) -> HttpResponseBase:
-    """A program that asks to be let in: the code is typed, what asks is shown, and a button lets it in or does not."""
+    """Approves or denies a device login: takes the code, shows the program and its scope, and takes the answer."""
     now, posted = visit.site.clock(), visit.request.POST
     form = CodeForm(posted or None)
     if not form.is_valid():

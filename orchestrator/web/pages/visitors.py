@@ -1,4 +1,4 @@
-"""What everybody may see: the contest and its rules in words, boards, matrix, submissions, findings, downloads."""
+"""The public pages: the contest and its rules in words, boards, rounds, teams, downloads and progress."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -23,7 +23,7 @@ _FILE_TYPES = {"csv": "text/csv; charset=utf-8", "md": "text/markdown; charset=u
 
 
 def home(visit: Visit) -> HttpResponseBase:
-    """The contest in words: what is played, when, by which rules."""
+    """Shows the contest in words: what is played, when, and by which rules."""
     contest = visit.site.contest()
     window = visit.site.submission_window(visit.season)
     changed = str(contest.path.stat().st_mtime_ns)
@@ -44,7 +44,7 @@ def home(visit: Visit) -> HttpResponseBase:
 
 
 def boards(visit: Visit) -> HttpResponseBase:
-    """All boards of all rounds."""
+    """Shows all boards of all rounds."""
     pages = public_pages.pages_of(visit.site)
     if pages.parts(visit.request.path) is None:
         return conditional(visit, f"empty {pages.tag}", lambda: render(visit, "visitors/no_boards.html.j2"))
@@ -52,13 +52,13 @@ def boards(visit: Visit) -> HttpResponseBase:
 
 
 def public_round(visit: Visit, name: str, task: str) -> HttpResponseBase:
-    """A round of a task: boards, matrix, submissions, findings."""
-    del name, task  # the page is known by its address
+    """Shows a round of a task: boards, matrix, submissions, findings."""
+    del name, task  # `_public_page` finds the page by its address
     return _public_page(visit)
 
 
 def public_team(visit: Visit, slug: str) -> HttpResponseBase:
-    """What everybody may see of a team."""
+    """Shows the public page of a team."""
     del slug
     return _public_page(visit)
 
@@ -74,7 +74,7 @@ def _public_page(visit: Visit) -> HttpResponseBase:
 
 
 def public_file(visit: Visit, name: str) -> HttpResponseBase:
-    """The boards as text and as tables."""
+    """Returns a file with the boards as text or as a table."""
     pages = public_pages.pages_of(visit.site)
     if name not in pages.files:
         raise Http404
@@ -83,7 +83,7 @@ def public_file(visit: Visit, name: str) -> HttpResponseBase:
 
 
 def downloads(visit: Visit) -> HttpResponseBase:
-    """What can be downloaded."""
+    """Lists the downloads."""
     return render(
         visit,
         "visitors/downloads.html.j2",
@@ -95,7 +95,7 @@ def downloads(visit: Visit) -> HttpResponseBase:
 
 
 def download(visit: Visit, name: str) -> HttpResponseBase:
-    """One file of these."""
+    """Returns one of the listed downloads."""
     if (bundle := name.removesuffix(".zip")) in published_bundles.sealed_names(visit.site.folder):
         return _bundle(visit, bundle)
     found = next((each for each in downloads_of(visit.site) if each.name == name), None)
@@ -103,14 +103,14 @@ def download(visit: Visit, name: str) -> HttpResponseBase:
         raise Http404
     try:
         return _attachment(found.name, found.make(), found.media_type)
-    except UsageError as error:  # too many pictures for a zip: the organizers hand them out in another way
+    except UsageError as error:  # too many pictures for a zip archive: the organizers distribute them in another way
         raise Http404 from error
 
 
 def _bundle(visit: Visit, name: str) -> HttpResponseBase:
     try:
         archive = published_bundles.bundle_archive(visit.site.folder, name)
-    except UsageError:  # it is being packed, or another one written
+    except UsageError:  # this bundle is being packed, or another one is being written
         return errors.unavailable(visit.request)
     if archive is None:
         raise Http404
@@ -119,14 +119,14 @@ def _bundle(visit: Visit, name: str) -> HttpResponseBase:
 
 
 def progress(visit: Visit) -> HttpResponseBase:
-    """What is being played and what waits."""
+    """Shows what is being played and what waits."""
     response = render(visit, "visitors/progress.html.j2", progress=_read_progress(visit), in_words=state_in_words)
     response["Cache-Control"] = "private, no-cache"
     return response
 
 
 def progress_fragment(visit: Visit) -> HttpResponseBase:
-    """The live part of that page: 304 where nothing changed, and 204 where nothing is going on any more."""
+    """Returns the live part of the progress page; 304 if nothing changed, 204 if nothing is being played any more."""
     found = _read_progress(visit)
     return fragment(
         visit, "visitors/progress_part.html.j2", ended=found.is_idle, progress=found, in_words=state_in_words
@@ -139,12 +139,12 @@ def _read_progress(visit: Visit) -> ContestProgress:
 
 @lru_cache(maxsize=1)
 def _reader(folder: Path) -> ProgressReader:
-    """Returns what reads the rounds of the contest that this process serves."""
+    """Returns the progress reader of the contest that this process serves."""
     return ProgressReader(ContestFolder(folder))
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
-    """Yields each line that says something, in pieces that a page shows whole."""
+    """Yields each line that is not blank, split into pieces that a page does not cut off."""
     for line in text.splitlines():
         if line.strip():
             yield [line[at : at + reports.MAX_TEXT] for at in range(0, len(line), reports.MAX_TEXT)]

@@ -1,4 +1,4 @@
-"""What organizers do in an unrestricted contest: seat the board, admit teams by preprints, and note payments."""
+"""The organizers' desk of an unrestricted contest: seat the board, admit teams with preprints, record payments."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,7 +28,7 @@ _REFERENCE_LIMIT, _LINE_LIMIT, _NAME_LIMIT = 200, 500, 64
 
 
 class SeatForm(RowForm):
-    """A seat on the review board, for somebody who has its role."""
+    """Seats a person with the board's role on the review board."""
 
     row_fields = ("person",)
     person = forms.CharField(widget=forms.HiddenInput)
@@ -48,7 +48,7 @@ class SeatForm(RowForm):
 
 
 class AdmissionForm(RowForm):
-    """The preprint of a team, which may then attack (U4)."""
+    """Records the preprint of a team, which may then attack (U4)."""
 
     row_fields = ("team",)
     team = forms.CharField(widget=forms.HiddenInput)
@@ -69,14 +69,14 @@ class _PaymentForm(RowForm):
 
 
 class StakeForm(_PaymentForm):
-    """A stake that a team paid on its own defence (U9)."""
+    """Records the payment of a stake by a team on its own defence (U9)."""
 
     row_fields = ("defence",)
     defence = forms.CharField(widget=forms.HiddenInput)
 
 
 class PrizeForm(_PaymentForm):
-    """An award or a refund that was paid."""
+    """Records the payment of an award or a refund."""
 
     row_fields = ("award",)
     award = forms.CharField(widget=forms.HiddenInput)
@@ -88,11 +88,11 @@ _FORMS: Mapping[str, type[RowForm]] = {
     "stake": StakeForm,
     "paid": PrizeForm,
 }
-"""By the act that a page sends."""
+"""The forms by the act that the page sends."""
 
 
 def desk(visit: Visit) -> HttpResponseBase:
-    """What waits for organizers, with a form for each act."""
+    """Shows what waits for the organizers, with a form for each act, and does the act of a sent form."""
     contest, problem, now = contest_of(visit), "", visit.site.clock()
     sent = None
     if visit.request.method == "POST":
@@ -127,7 +127,7 @@ def desk(visit: Visit) -> HttpResponseBase:
 
 
 def waiting(state: State) -> dict[str, Any]:
-    """Returns what waits for organizers, by the names that the page has for it."""
+    """Returns what waits for the organizers, by the names of the template's variables."""
     of_cases = (who for seats in state.board.outside.values() for who in seats.values())
     seated = {*state.board.members.values(), *of_cases}
     unpaid = state.books.unpaid() if state.books else []
@@ -144,7 +144,7 @@ def waiting(state: State) -> dict[str, Any]:
 
 
 def _act(visit: Visit, contest: UnrestrictedContest, sent: RowForm | None, at: datetime) -> None:
-    """Does what a form asks for, which is in order. Raises UsageError and Rejected."""
+    """Does the act of a valid form. Raises UsageError and Rejected."""
     if sent is None:
         raise UsageError("nothing was chosen; choose one of the actions on this page")
     said, actor = sent.cleaned_data, visit.actor.person

@@ -1,4 +1,4 @@
-"""What everybody sees of an unrestricted contest: weeks and their pictures, how defences and attackers stand, money."""
+"""The public pages of an unrestricted contest: weeks and their pictures, the standing, and the money."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ PAGE_NUMBER = re.compile("[1-9][0-9]{0,5}")
 
 
 def weeks(visit: Visit) -> HttpResponseBase:
-    """The weeks of the contest, the open one first, and its raters."""
+    """Lists the weeks of the contest, the open one first, and its raters."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer = viewer_of(visit, contest)
     found = contest.read(lambda state: unrestricted_views.weeks(state, viewer, now))
@@ -35,7 +35,7 @@ def weeks(visit: Visit) -> HttpResponseBase:
 
 
 def week(visit: Visit, week_id: str) -> HttpResponseBase:
-    """A closed week: its pictures, what raters found, and what each defence answered; `?page=` for further ones."""
+    """Shows a page of a closed week's pictures, with the answers of raters and defences; `?page=` selects the page."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer, asked = viewer_of(visit, contest), visit.request.GET.get("page", "1")
     page = int(asked) if PAGE_NUMBER.fullmatch(asked) else 1
@@ -49,7 +49,7 @@ def week(visit: Visit, week_id: str) -> HttpResponseBase:
 
 
 def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
-    """A picture with every answer about it."""
+    """Shows a picture with every answer about it."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer = viewer_of(visit, contest)
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))
@@ -67,7 +67,7 @@ def _may_appeal(state: State, team: str, picture_id: str, now: datetime) -> bool
 
 
 def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
-    """The pixels of a picture, as a PNG of our own; not those that the board withholds."""
+    """Returns a picture's pixels, encoded anew as PNG; 404 for a picture that the board withholds."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer = viewer_of(visit, contest)
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))
@@ -77,7 +77,7 @@ def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
 
 
 class DayForm(forms.Form):
-    """Asks for the standing of another day."""
+    """Selects the day of the standing."""
 
     day = forms.DateField(
         label="Day",
@@ -88,7 +88,7 @@ class DayForm(forms.Form):
 
 
 def standing(visit: Visit) -> HttpResponseBase:
-    """How long each defence has held, and which team broke how many: now, or when the day `?day=` was over."""
+    """Shows how long each defence has held and how many each team broke: now, or at the end of the day `?day=`."""
     contest, problem, now = contest_of(visit), "", visit.site.clock()
     form = DayForm(visit.request.GET if "day" in visit.request.GET else None)
     day = form.cleaned_data["day"] if form.is_valid() else None
@@ -113,7 +113,7 @@ def standing(visit: Visit) -> HttpResponseBase:
 
 
 def _pages_of_rows(visit: Visit) -> dict[str, dict[str, str]]:
-    """Returns the page of everything that a board may have as a row, by the board's title: a team's for a defence."""
+    """Returns, by the title of each board, the address of each row's page; a defence's is that of its team."""
     slugs = team_slugs(visit.season)
     teams = {team: reverse("public-team", kwargs={"slug": slug}) for team, slug in slugs.items()}
     owners = {name: teams[entry.team] for name, entry in visit.season.entries.items()}
@@ -121,7 +121,7 @@ def _pages_of_rows(visit: Visit) -> dict[str, dict[str, str]]:
 
 
 def money(visit: Visit) -> HttpResponseBase:
-    """What moved in each month, and what every account holds (U10)."""
+    """Shows the transfers of each month and the balance of every account (U10)."""
     contest = contest_of(visit)
     currency, zone = contest.read(lambda state: (state.books.currency if state.books else "", state.zone))
     months = monthly_statements(currency, contest.transfers(), zone) if currency else {}
