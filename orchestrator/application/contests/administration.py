@@ -1,6 +1,6 @@
-"""What organizers do to a contest: one event at a time, each in its ledger.
+"""Changes a contest, one event of its ledger at a time.
 
-Several processes may work on one contest. None holds it longer than a decision and its entry take.
+Several processes may work on one contest. Each holds the write lock only while it decides and appends the event.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,13 +40,13 @@ from orchestrator.signatures import SigningKey
 S = TypeVar("S", bound=BaseModel)
 _DAY_DIGITS = len("2026-11-23")
 _PROBLEM_LIMIT = 4000
-"""Characters of one problem of a refusal that are recorded."""
+"""The most characters of one problem that a refusal records."""
 Clock = Callable[[], datetime]
-"""Returns the time of day, with its zone."""
+"""A function that returns the current time, with its time zone."""
 
 
 def validated(kind: type[S], **words: object) -> S:
-    """Returns an act, or a person, of what the operator said. Raises UsageError for what it cannot hold."""
+    """Returns a model, such as an event, of an operator's words. Raises UsageError if a field is invalid."""
     try:
         return kind.model_validate(words)
     except ValidationError as error:
@@ -55,7 +55,7 @@ def validated(kind: type[S], **words: object) -> S:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRequest:
-    """What somebody hands in: a folder with a manifest, or an image with its name and side; both come of a package."""
+    """A submission to admit: a folder with a manifest, or an image with its name and side. A package gives both."""
 
     team: str
     task: str
@@ -64,13 +64,13 @@ class SubmissionRequest:
     name: str = ""
     side: Side | None = None
     package_name: str = ""
-    """What the file is called that it came in, to name it before its manifest is read."""
+    """The name of the package's file, which names the submission in errors before its manifest is read."""
     is_pictures: bool = False
-    """Whether it is an archive of pictures, of which nothing is started."""
+    """Whether the submission is an archive of pictures, for which no player is started."""
     arrival: str = ""
-    """The arrival that it is, whose time, day and actor are its own; empty for what organizers hand in by command."""
+    """The arrival that this request comes from; its time, day and actor are used. Empty for `sparring submit`."""
     arrived_at: datetime | None = None
-    """For what is not noted as an arrival yet: the time by which it is judged."""
+    """When the last byte arrived, for a file that has no arrival in the ledger yet; it is judged by this time."""
 
 
 _LEADERBOARD_EVENTS = (
@@ -81,12 +81,12 @@ _LEADERBOARD_EVENTS = (
     contest_events.RulesChanged,
     contest_events.FormatEvent,
 )
-"""Acts that change what is said of rounds that were played."""
+"""Events that change the results of played rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSubmission:
-    """A submission as the contest's ledger has it: when, in which entry, and that entry's hash."""
+    """The ledger's entry of a received submission: its event, time, number and hash."""
 
     event: contest_events.SubmissionReceived
     time: str
@@ -97,8 +97,8 @@ class ReceivedSubmission:
 class ContestAdmin:
     """One contest, which other processes read and change at the same time.
 
-    `season` is what this process knows of it. What is decided by the season is decided in `alone`, where nobody else
-    can note anything between the decision and its entry.
+    `season` is the fold of the ledger entries that this process has read. Decide from the season inside `alone`: no
+    other process can then append an event between the decision and its entry.
     """
 
     def __init__(self, folder: ContestFolder, ledger: Ledger, contest: Contest, clock: Clock, by: str) -> None:
@@ -109,11 +109,11 @@ class ContestAdmin:
         self._entry_count, self._latest_time = len(past), past[-1].time if past else ""
         self._holds = 0
         self.outdated_rounds: set[Path] = set()
-        """Folders of rounds whose results were taken away because an act changes them."""
+        """Folders of rounds whose results were removed because an event changed them."""
 
     @cached_property
     def baselines(self) -> frozenset[str]:
-        """The ids of the organizers' own submissions."""
+        """The ids of the contest file's baselines."""
         return frozenset(
             submission.id for submission in describe_roster(self.contest, complete=False) if submission.baseline
         )
@@ -125,11 +125,11 @@ class ContestAdmin:
 
     @property
     def entry_count(self) -> int:
-        """How many entries the contest's ledger has: the number of the last one."""
+        """The number of the last ledger entry that this process has read, which is the count of entries."""
         return self._entry_count
 
     def signing_key(self) -> SigningKey:
-        """Returns the contest's key. Raises StoreFault when it is lost, or the one that is here is another."""
+        """Returns the contest's key. Raises StoreFault if it is missing, or not the key that opened the contest."""
         key, opening = self.folder.key(), self.season.opening
         if opening is not None and key.fingerprint != opening.key_fingerprint:
             path = self.folder.path / "key"
@@ -140,10 +140,10 @@ class ContestAdmin:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps everybody else from noting anything, and brings the season up to date; may be nested.
+        """Holds the contest's write lock and applies new entries to `season`. May be nested.
 
         Raises:
-            UsageError: another command has been writing for minutes.
+            UsageError: another command has held the lock for minutes.
         """
         if self._holds:
             yield
@@ -157,18 +157,18 @@ class ContestAdmin:
                 self._holds -= 1
 
     def resume(self, contest: Contest, by: str) -> None:
-        """Begins another act: of this person, by the contest file as it is now, after what others noted meanwhile."""
+        """Sets the actor and the contest file for the next events, and applies new entries to `season`."""
         self.contest, self.actor = contest, by
-        self.__dict__.pop("baselines", None)  # read again: their manifests may be others now
+        self.__dict__.pop("baselines", None)  # read again: the manifests may have changed
         self.refresh()
 
     def refresh(self) -> None:
-        """Learns what others noted meanwhile. Raises StoreFault where the ledger is damaged."""
+        """Applies entries that other processes appended since the last read. Raises StoreFault for a damaged ledger."""
         for entry in self._ledger.read_new():
             self._learn(entry.event, entry.time)
 
     def ledger_fold(self) -> LedgerFold | None:
-        """Returns what the format makes of the whole ledger, None where it makes nothing. Raises Rejected."""
+        """Returns the format's fold of the whole ledger, None if the format has no such fold. Raises Rejected."""
         found: LedgerFold | None = self.contest.format.ledger_fold()
         if found is not None:
             for entry in self._ledger.read():
@@ -177,21 +177,22 @@ class ContestAdmin:
         return found
 
     def now(self) -> datetime:
-        """Returns the time of day, as the contest's clock has it."""
+        """Returns the current time of the contest's clock."""
         return self._clock()
 
     def counted_time(self, time: datetime) -> datetime:
-        """Returns as what a time counts that the clock told a while ago: as itself, if the clock goes on.
+        """Returns the time that counts for a `time` that was read from the clock a while ago: usually `time` itself.
 
-        A clock that is set back opens nothing again: then it is no earlier than the latest entry of the ledger.
+        If the clock is behind the ledger's latest entry, the result is no earlier than that entry: setting the clock
+        back must not open submissions again.
         """
         latest = datetime.fromisoformat(self._latest_time) if self._latest_time else time
         return time if self._clock() >= latest else max(time, latest)
 
     def append_event(self, act: contest_events.ContestEvent, at: datetime | None = None) -> str:
-        """Notes an act; returns its time: the clock's, or that of the entry before where the clock is behind it.
+        """Appends an event and returns its time: the clock's time, or the previous entry's if the clock is behind it.
 
-        `at` is what the clock said, where the act was decided by it.
+        `at` replaces the clock's time if the event was decided by an earlier reading of the clock.
         """
         with self.alone():
             if _changes_boards(act):
@@ -206,7 +207,7 @@ class ContestAdmin:
         self._entry_count, self._latest_time = self._entry_count + 1, time
 
     def played_rounds(self) -> list[RoundFolder]:
-        """Returns the folders of all rounds that were begun, in the order of tasks and rounds of the contest file."""
+        """Returns the folders of all rounds that were begun, in the order of the contest file's tasks and rounds."""
         every = [
             self.folder.round(each.name, task.name)
             for task in self.contest.file.all_tasks
@@ -215,7 +216,7 @@ class ContestAdmin:
         return [folder for folder in every if folder.exists]
 
     def rounds_without_results(self) -> list[RoundFolder]:
-        """Returns the folders of rounds whose results are not there: never written, or taken away by an act."""
+        """Returns the folders of rounds that lack their results: never written, or removed because of an event."""
         played_paths = {self.folder.round(phase, task).path for phase, task in self.season.played_rounds}
         return [
             folder
@@ -224,14 +225,14 @@ class ContestAdmin:
         ]
 
     def discard_results(self) -> None:
-        """Takes away results that an act changes, so that a killed command leaves none that are wrong."""
+        """Removes all written results before an event that changes them, so that a killed command leaves none wrong."""
         for folder in self.played_rounds():
             if folder.results_path.exists():
                 self.outdated_rounds.add(folder.path)
                 folder.discard_results()
 
     def _clock_warnings(self) -> list[str]:
-        """Returns what a team is told where the clock is behind an entry that is on the ledger already."""
+        """Returns a warning for the team if the clock is behind the ledger's latest entry, else nothing."""
         now = format_time(self._clock())
         if now >= self._latest_time:
             return []
@@ -247,7 +248,7 @@ class ContestAdmin:
             self.note_members(teams.team_changes(self.season, self.contest.format, team, people))
 
     def note_members(self, changes: Iterable[teams.TeamMembers]) -> None:
-        """Notes who is in these teams from now on. To be called while nobody else writes, see `alone`."""
+        """Records the new members of these teams. Call it inside `alone`."""
         for name, members in changes:
             records = [
                 validated(contest_events.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members
@@ -257,24 +258,24 @@ class ContestAdmin:
     def submit(self, submitted: SubmissionRequest, backend: Backend, steps: StepLog = UNWATCHED) -> Receipt:
         """Admits a submission and returns its signed receipt.
 
-        The same again from the same team is no second try: the receipt of the first is returned, while that one plays.
+        If the team submits the same again while the first is active, returns the first receipt and counts no attempt.
 
         Raises:
-            Rejected: with every reason at once; the refusal is on record, used up nothing, and left nothing here.
+            Rejected: with all reasons. The refusal is recorded, counts as no attempt of the team, and leaves no files.
         """
         with ExitStack() as undo:
             return self._admit(submitted, backend, undo, steps)
 
     def _admit(self, submitted: SubmissionRequest, backend: Backend, undo: ExitStack, steps: StepLog) -> Receipt:
         submission_manifest, problems = self._read_manifest(submitted)
-        self.signing_key()  # before anything is noted: what cannot be receipted is not received
+        self.signing_key()  # raises before anything is recorded: without a receipt, nothing is received
         side = submitted.side or (submission_manifest.side if submission_manifest else None)
         name = submitted.name or (submission_manifest.name if submission_manifest else "")
         dubious = self._validate_time_and_fields(submitted, submission_manifest)
         problems += dubious + self._validate_team_rules(submitted, submission_manifest)
         image = None
         try:
-            if submission_manifest is not None or submitted.folder is None:  # else nobody knows what is started
+            if submission_manifest is not None or submitted.folder is None:  # a folder's manifest names what is started
                 image = backend.admit(self._image_source(submitted, submission_manifest))
                 steps.add("image policy", True)
         except Rejected as error:
@@ -291,28 +292,28 @@ class ContestAdmin:
             if (before := self._earlier_receipt(act)) is not None:
                 undo.pop_all()
                 return before
-            if not dubious:  # else nobody's code is started for nothing
+            if not dubious:  # the trial match does not start a submission that is refused anyway
                 candidate = trial_match_setup.Applicant(submitted.task, side, image)
                 unfit, warnings = trial_match_setup.play_trial_match(self.contest, candidate, backend, steps.match_step)
                 problems += unfit
         if problems or image is None or side is None:
             self._record_refusal(submitted, name, side, problems)
         format_warnings = self.contest.format.submission_warnings(self.season, act)
-        with self.alone():  # while it was tried, its team or another may have handed something in
+        with self.alone():  # during the trial match, this team or another may have submitted something
             if (before := self._earlier_receipt(act)) is None:
                 if problems := self.validate_request(submitted, submission_manifest) + _missing_files_problem(image):
                     self._record_refusal(submitted, name, side, problems)
                 act = self._received_event(submitted, submission_manifest, name, side, image)
                 act = act.model_copy(update={"warnings": [*format_warnings, *self._clock_warnings(), *warnings]})
-            undo.pop_all()  # from here on it is on record
+            undo.pop_all()  # the submission is recorded from here on, so its files stay
             return before or self._receive(act)
 
     def submit_pictures(
         self, submitted: SubmissionRequest, read: Callable[[], EntryPictures], steps: StepLog = UNWATCHED
     ) -> Receipt:
-        """Admits pictures that were handed in in an archive, and returns the signed receipt; see `submit`.
+        """Admits an archive of pictures and returns the signed receipt; see `submit`.
 
-        `read` reads the archive. It is called only where the time and what is said of it are right.
+        `read` reads the archive. It is called only if the time and the request's fields are valid.
         """
         self.signing_key()
         problems = self._validate_time_and_fields(submitted, None)
@@ -337,12 +338,12 @@ class ContestAdmin:
             return self._receive(act.model_copy(update={"warnings": warnings}))
 
     def _receive(self, act: contest_events.SubmissionReceived) -> Receipt:
-        """Notes that a submission was received, and returns its receipt."""
+        """Records that a submission was received, and returns its receipt."""
         time = self.append_event(act)
         return self._write_receipt(ReceivedSubmission(act, time, self._entry_count, self._ledger.head))
 
     def _take_back(self, image: Image) -> None:
-        """Removes what a refused submission left, unless another that was received is the same."""
+        """Removes the copy that admission made of a refused submission, unless a received one has the same digest."""
         if image.rollback is None:
             return
         with self.alone():
@@ -350,17 +351,17 @@ class ContestAdmin:
                 image.rollback()
 
     def validate_request(self, submitted: SubmissionRequest, found: manifest.Manifest | None) -> list[Problem]:
-        """Returns what is against a submission before it is looked into: the time, its words, and its team's rules."""
+        """Returns the problems that show before the files are read: with the time, the fields, and the team's rules."""
         return self._validate_time_and_fields(submitted, found) + self._validate_team_rules(submitted, found)
 
     def _validate_time_and_fields(self, submitted: SubmissionRequest, found: manifest.Manifest | None) -> list[Problem]:
-        """Returns why nothing can be received now, and what is missing or contradicts itself."""
+        """Returns the problems with the time, and with fields that are missing, invalid or contradictory."""
         return self._validate_time(submitted) + self._validate_fields(
             submitted, found, submitted.name or (found.name if found else "")
         )
 
     def _validate_ownership(self, submitted: SubmissionRequest, image: Image) -> list[Problem]:
-        """Returns why an image that is only named is not this team's."""
+        """Returns the problems if an image that is only named may belong to another team; see `image_ownership`."""
         if image.folder is not None or (submitted.folder is not None and submitted.image is not None):
             return []
         return list(image_ownership.ownership_problems(self.season, submitted.team, submitted.folder, image))
@@ -368,7 +369,7 @@ class ContestAdmin:
     def _validate_team_rules(
         self, submitted: SubmissionRequest, submission_manifest: manifest.Manifest | None
     ) -> list[Problem]:
-        """Returns what the rules for teams have against a submission (A1, A4)."""
+        """Returns the problems by the rules for teams (A1, A4, C9), none while the side is unknown."""
         side, rules = submitted.side or (submission_manifest.side if submission_manifest else None), self.contest.format
         if side is None:
             return []
@@ -380,7 +381,7 @@ class ContestAdmin:
         return problems + self._validate_day(submitted)
 
     def _validate_day(self, submitted: SubmissionRequest) -> list[Problem]:
-        """Returns that a team has handed in as often as it may on this day (C9)."""
+        """Returns a problem if the team has used up its submissions of this day (C9)."""
         allowed = self.contest.format.submissions_per_day()
         day = self._day_of(submitted)
         if allowed is None or self.season.count_on_day(submitted.team, submitted.task, day) < allowed:
@@ -389,11 +390,11 @@ class ContestAdmin:
         return [Problem("submission", what, "come back after midnight UTC")]
 
     def record_refusal(self, submitted: SubmissionRequest, problems: list[Problem]) -> NoReturn:
-        """Notes that a submission was not admitted, and raises Rejected; it used up nothing."""
+        """Records that a submission was refused, and raises Rejected. It counts as no attempt of the team."""
         self._record_refusal(submitted, submitted.name, submitted.side, problems)
 
     def withdraw(self, submission: str, reason: str) -> None:
-        """Takes a submission back in its team's name. Raises UsageError for an unknown one, or the second time."""
+        """Withdraws a submission for its team. Raises UsageError if it is unknown or already withdrawn."""
         with self.alone():
             _check_once("withdrawn", submission, self._require_entry(submission).withdrawn)
             self.append_event(
@@ -401,7 +402,7 @@ class ContestAdmin:
             )
 
     def disqualify(self, submission: str, reason: str) -> None:
-        """Takes a submission out of the ranking. Raises UsageError for an unknown one, or the second time."""
+        """Disqualifies a submission. Raises UsageError if it is unknown or already disqualified."""
         with self.alone():
             _check_once("disqualified", submission, self._require_entry(submission).disqualified)
             self.append_event(
@@ -409,7 +410,10 @@ class ContestAdmin:
             )
 
     def correct_release(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> list[str]:
-        """Corrects what a submission says of its licence or source (rule A6); returns what they lack all the same."""
+        """Corrects a submission's licence or source (rule A6); returns the format's warnings that remain.
+
+        Raises UsageError if neither is given, or the submission is unknown.
+        """
         if licence is None and source is None:
             raise UsageError("nothing to correct: give --licence or --source")
         corrected = validated(
@@ -427,11 +431,11 @@ class ContestAdmin:
         return warnings
 
     def record_format_event(self, kind: str, fields: Mapping[str, str]) -> contest_events.FormatEvent:
-        """Notes an event of the contest's format that organizers decide freely.
+        """Records an event of the contest's format that organizers may decide at any time, and returns it.
 
         Raises:
-            UsageError: the format has no such event, or it cannot hold these words.
-            Rejected: the format objects to it now.
+            UsageError: the format has no such event, or a field is invalid.
+            Rejected: the format objects to the event in the present season.
         """
         rules = self.contest.format
         known: dict[str, type[contest_events.FormatEvent]] = {
@@ -448,10 +452,10 @@ class ContestAdmin:
         return event
 
     def restore_receipts(self) -> None:
-        """Writes the receipts that are missing, as they were: a command was killed, or they were lost.
+        """Writes missing receipts again with the same contents, after a killed command or a loss.
 
         Raises:
-            StoreFault: the key is not the contest's, or they cannot be written.
+            StoreFault: the key is not the contest's, or a receipt cannot be written.
         """
         missing = {submission for submission in self.season.entries if not self._receipt_path(submission).exists()}
         for received in self._received_submissions() if missing else ():
@@ -471,7 +475,7 @@ class ContestAdmin:
     def _validate_fields(
         self, submitted: SubmissionRequest, submission_manifest: manifest.Manifest | None, name: str
     ) -> list[Problem]:
-        """Returns what is missing or contradicts itself in what somebody hands in."""
+        """Returns the problems with fields of a request that are missing, invalid or contradictory."""
         problems = []
         if submitted.task not in (tasks := [task.name for task in self.contest.file.all_tasks]):
             problems.append(Problem("task", f"there is no {submitted.task!r}", f"one of {', '.join(tasks)}"))
@@ -491,21 +495,21 @@ class ContestAdmin:
         return ImageSource(folder=submitted.folder, image=tag, command=command)
 
     def _arrival_time(self, submitted: SubmissionRequest) -> datetime | None:
-        """Returns when the ledger says that a submission arrived, None for one that organizers hand in by command."""
+        """Returns the time of the request's arrival in the ledger, None for a submission by command."""
         return datetime.fromisoformat(self.season.arrivals[submitted.arrival].time) if submitted.arrival else None
 
     def _judged_time(self, submitted: SubmissionRequest) -> datetime:
-        """Returns the time by which a submission is judged: of its arrival where there is one, else now."""
+        """Returns the time by which a submission is judged: when it arrived, or now for a submission by command."""
         return self._arrival_time(submitted) or self.counted_time(submitted.arrived_at or self._clock())
 
     def _actor_of(self, submitted: SubmissionRequest) -> str:
         return self.season.arrivals[submitted.arrival].actor if submitted.arrival else self.actor
 
     def _validate_time(self, submitted: SubmissionRequest) -> list[Problem]:
-        """Returns why nothing is received now: before the opening, or after the close.
+        """Returns a problem before submissions open and after they close.
 
-        What arrived is judged by the time of its arrival, however long its admission takes. It came before the
-        organizers closed submissions if it is on the ledger, or if its last byte was here before that.
+        An arrival is judged by its own time, however long its admission takes. A submission came before the organizers
+        closed submissions if its arrival is in the ledger, or if its last byte arrived before that.
         """
         file, arrived = self.contest.file, self._arrival_time(submitted)
         clock = arrived or submitted.arrived_at or self._clock()
@@ -529,7 +533,7 @@ class ContestAdmin:
     def _record_refusal(
         self, submitted: SubmissionRequest, name: str, side: Side | None, problems: list[Problem]
     ) -> NoReturn:
-        # What was refused may be no text, which no record can keep: the record has it as it is shown.
+        # Refused fields may hold characters that a record cannot keep: it keeps their printable form.
         self.append_event(
             contest_events.SubmissionRefused(
                 actor=self._actor_of(submitted),
@@ -545,7 +549,7 @@ class ContestAdmin:
         raise Rejected(f"submission {called}", problems)
 
     def _free_id(self, name: str) -> str:
-        """Returns an id that no submission and no baseline has yet: the name, or the name with a number."""
+        """Returns an id that no submission and no baseline has: the name, or the name with a number."""
         used_ids = self.baselines | self.season.entries.keys()
         numbers = (f"{name}-{number}" for number in range(2, len(used_ids) + 3))
         return next(candidate for candidate in (name, *numbers) if candidate not in used_ids)
@@ -558,7 +562,7 @@ class ContestAdmin:
         side: Side,
         image: Image,
     ) -> contest_events.SubmissionReceived:
-        """Returns the act of receiving a submission now, without warnings."""
+        """Returns the event of receiving a submission now, without warnings."""
         attempt = self.season.count_attempts(submitted.team, submitted.task, side) + 1
         return contest_events.SubmissionReceived(
             actor=self._actor_of(submitted),
@@ -578,7 +582,7 @@ class ContestAdmin:
         )
 
     def _attempts_left(self, submitted: SubmissionRequest, attempt: int) -> int:
-        """Returns how often a team may hand in after this attempt: in all (A4), on this day (C9); 0 without a limit."""
+        """Returns how many submissions the team has left after this one, by A4 and, today, by C9; 0 without a limit."""
         rules, left = self.contest.format, []
         if (allowed := rules.submissions_per_team()) is not None:
             left.append(allowed - attempt)
@@ -587,19 +591,19 @@ class ContestAdmin:
         return max(0, min(left, default=0))
 
     def _day_of(self, submitted: SubmissionRequest) -> str:
-        """Returns the day of its arrival, else this one, no earlier than that of the ledger's latest entry; in UTC."""
+        """Returns the day, in UTC, of the time by which the submission is judged, such as "2026-11-23"."""
         return format_time(self._judged_time(submitted))[:_DAY_DIGITS]
 
     def _earlier_receipt(self, act: contest_events.SubmissionReceived) -> Receipt | None:
-        """Returns the receipt of the same submission of the same team, None where none was received that plays."""
+        """Returns the receipt of the team's active submission that is the same as this one, None if there is none."""
         for known in self._received_submissions():
-            entry = self.season.entries.get(known.event.id)  # none where another command received it just now
+            entry = self.season.entries.get(known.event.id)  # None if another command received it just now
             if entry is not None and entry.is_active and _identity(known.event) == _identity(act):
                 return self._write_receipt(known)
         return None
 
     def _received_submissions(self) -> Iterator[ReceivedSubmission]:
-        """Yields everything that was received."""
+        """Yields all received submissions, in the order of the ledger."""
         for entry in self._ledger.read():
             if isinstance(entry.event, contest_events.SubmissionReceived):
                 yield ReceivedSubmission(entry.event, entry.time, entry.seq, entry.hash)
@@ -640,13 +644,13 @@ def _changes_boards(act: contest_events.ContestEvent) -> bool:
 
 
 def _check_once(action: str, submission: str, reason: str) -> None:
-    """Raises UsageError where it was done already: another reason would stand in place of the first."""
+    """Raises UsageError if the action has a reason already: a second event would replace the first reason."""
     if reason:
         raise UsageError(f"{submission} was {action} already: {printable(reason)}; nothing is left to do")
 
 
 def _missing_files_problem(image: Image) -> list[Problem]:
-    """Returns what is wrong where the refusal of a submission with the same files took them away."""
+    """Returns a problem if the refusal of another submission with the same files has just removed them."""
     if image.folder is None or image.folder.is_dir():
         return []
     problem = "the same files were refused for another submission at this moment, and taken away"
@@ -654,5 +658,5 @@ def _missing_files_problem(image: Image) -> list[Problem]:
 
 
 def _identity(act: contest_events.SubmissionReceived) -> object:
-    """Returns what two submissions share that are one and the same, handed in twice."""
+    """Returns a value that is equal for two events if they are the same submission, submitted twice."""
     return act.model_dump(include={"name", "team", "task", "side", "digest", "licence", "source"})

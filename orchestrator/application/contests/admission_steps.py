@@ -1,4 +1,4 @@
-"""The steps of an admission while it goes on, in a file, for those who watch it from elsewhere."""
+"""The steps of an admission, written to a file while they happen, so that another process can show them."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -15,16 +15,16 @@ from orchestrator.intake.compliance.trial_match import CheckStep
 
 STEPS_FILE = "steps.jsonl"
 MAX_STEPS = 1000
-"""Steps and lines of one admission that are written: a builder may talk for as long as it runs."""
+"""The most steps and log lines of one admission that are written: a build's output has no bound of its own."""
 TEXT_LIMIT, STEP_LIMIT = 500, 80
-"""Characters of a text, and of a step's name."""
+"""The most characters of a text, and of a step's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionStep:
     """One step of an admission, or one line of a builder's log.
 
-    `passed` is None for what is under way and for lines of a log. `detail` is what was seen, `problem` what is wrong
+    `passed` is None for a step in progress and for lines of a log. `detail` is the observation, `problem` what is wrong
     and `remedy` what to do. All texts are printable and bounded: a submission may have written them. `time` is in UTC.
     """
 
@@ -40,7 +40,7 @@ _steps: TypeAdapter[AdmissionStep] = TypeAdapter(AdmissionStep)
 
 
 class StepLog:
-    """Takes the steps of one admission. Without `write` nobody watches."""
+    """Passes the steps of one admission to `write`; without `write` they are dropped."""
 
     def __init__(
         self, now: Callable[[], str] = lambda: "", write: Callable[[AdmissionStep], object] = lambda _: None
@@ -49,7 +49,7 @@ class StepLog:
         self._count = 0
 
     def add(self, step: str, passed: bool | None, detail: str = "", problem: str = "", remedy: str = "") -> None:
-        """Takes a step. The last ones of very many are left out, but for the outcome."""
+        """Adds a step. After `MAX_STEPS` steps, only the outcome is still added."""
         self._count += 1
         if self._count > MAX_STEPS and step != "outcome":
             return
@@ -57,15 +57,15 @@ class StepLog:
         self._write(AdmissionStep(self._now(), printable(step, STEP_LIMIT), passed, *texts))
 
     def line(self, text: str) -> None:
-        """Takes a line of a builder's log."""
+        """Adds a line of a build log."""
         self.add("build", None, text)
 
     def match_step(self, step: CheckStep) -> None:
-        """Takes a step of a trial match."""
+        """Adds a step of a trial match."""
         self.add(f"match, {step.name}", step.passed, step.near_limit or step.detail, step.problem, step.remedy)
 
     def result(self, step: str, problems: Iterable[Problem]) -> None:
-        """Takes a step that passed where there is no problem, else one for each problem."""
+        """Adds a failed step for each problem, or one passed step if there is none."""
         found = list(problems)
         for problem in found:
             self.add(step, False, problem=f"{problem.place}: {problem.what}", remedy=problem.remedy)
@@ -78,7 +78,7 @@ UNWATCHED = StepLog()
 
 @contextmanager
 def open_step_log(folder: Path, now: Callable[[], str]) -> Iterator[StepLog]:
-    """Gives a log that is written to an arrival's folder, line by line; an earlier try's goes. Raises StoreFault."""
+    """Opens a log that writes to an arrival's folder line by line, replacing an earlier try's. Raises StoreFault."""
     path = folder / STEPS_FILE
     try:
         file = path.open("w", encoding="utf-8")
@@ -97,7 +97,7 @@ def open_step_log(folder: Path, now: Callable[[], str]) -> Iterator[StepLog]:
 
 
 def read_steps_file(path: Path) -> list[AdmissionStep]:
-    """Returns the steps so far: none before the admission began. A line that is being written is left out."""
+    """Returns the steps so far, none before the admission began. Leaves out a line that is not completely written."""
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Objections of teams, and what the review board decides about them."""
+"""Appeals of teams, and the review board's decisions about them."""
 
 import secrets
 
@@ -11,11 +11,10 @@ from orchestrator.errors import UsageError
 
 
 def file_appeal(admin: ContestAdmin, team: str, submission: str, text: str, finding: str = "") -> Appeal:
-    """Notes a team's objection about its own submission, or about a finding against it, and returns it.
+    """Records a team's appeal about its own submission, or about a finding against it, and returns the appeal.
 
     Raises:
-        UsageError: there is no such submission of this team, no such finding against it, or the same team's appeal
-            about it is open.
+        UsageError: the team has no such submission, there is no such finding against it, or an appeal about it is open.
     """
     event = validated(
         contest_events.AppealFiled,
@@ -42,10 +41,10 @@ def file_appeal(admin: ContestAdmin, team: str, submission: str, text: str, find
 
 
 def decide_appeal(admin: ContestAdmin, appeal: str, reason: str, *, upheld: bool) -> Appeal:
-    """Notes the decision about an appeal, and returns the appeal.
+    """Records the decision about an appeal, and returns the appeal.
 
     Raises:
-        UsageError: it is unknown or was decided already, or who decides has a stake in it (see `recusal`).
+        UsageError: the appeal is unknown or already decided, or the actor has a stake in it (see `recusal`).
     """
     event = validated(contest_events.AppealDecided, actor=admin.actor, appeal=appeal, upheld=upheld, reason=reason)
     with admin.alone():

@@ -1,4 +1,4 @@
-"""What teams hand in from afar: taken in at once, its time noted, and admitted later, by whoever is at work."""
+"""Submissions that arrive through a site: recorded at once with their time, and admitted later by a worker."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from orchestrator.ledger.stores.base import format_time
 from orchestrator.sandboxes.base import Backend
 
 ARRIVALS = "arrivals"
-"""The folder of a contest with a folder for each arrival."""
+"""The folder in a contest's folder that holds one folder for each arrival."""
 _PACKAGE = "package"
 _MAGIC = ((0, b"PK\x03\x04", ".zip"), (0, b"\x1f\x8b", ".tar.gz"), (257, b"ustar", ".tar"))
 _HEAD_BYTES = 512
@@ -33,7 +33,7 @@ _HEAD_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class HandIn:
-    """What a team says of what it hands in, see `SubmissionArrived`. `image`: `NAME@sha256:...` where it is no file."""
+    """A team's description of its submission, see `SubmissionArrived`. `image`: `NAME@sha256:...`, empty for a file."""
 
     team: str
     task: str
@@ -46,26 +46,27 @@ class HandIn:
 def record_arrival(
     admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "", now: datetime | None = None
 ) -> Arrival:
-    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival.
+    """Records the arrival of a complete file, or of an image by digest, and returns the arrival.
 
-    The file is moved into the contest's folder, once it is noted. The same again of the same team, while it waits or
-    plays, is the arrival that is known; the file then stays where it is, as it does where anything is raised.
+    Moves the file into the contest's folder. If the team's same submission already waits or plays, returns that arrival
+    instead. The file then stays where it is, and it also stays if an error is raised.
 
     Args:
-        admin: the contest, with who hands in as its actor.
-        hand_in: what is said of it.
-        path: the whole file, on the contest folder's file system and nobody else's from now on; None for an image.
-        digest: the file's `sha256:...` where the caller took it while the bytes came, else it is read once more.
-        now: when its last byte was here, which is the time that counts; None: at this moment.
+        admin: the contest; its actor is the person who submits.
+        hand_in: the team's description of the submission.
+        path: the complete file, on the contest folder's file system, which no other process may use from now on; None
+            for an image.
+        digest: the file's `sha256:...` if the caller computed it while the bytes came; else the file is read again.
+        now: when the last byte arrived, which is the time that counts; None: at this moment.
 
     Raises:
-        Rejected: with everything that is against it; nothing is noted.
+        Rejected: with all problems; nothing is recorded.
         UsageError: neither a file nor an image, or both.
-        StoreFault: it cannot be kept.
+        StoreFault: the file cannot be kept.
     """
     if (path is None) == (not hand_in.image):
         raise UsageError("hand in either a file or an image by its digest")
-    now = now or admin.now()  # before the file is read, and before others that write to the ledger are waited for
+    now = now or admin.now()  # before reading the file and waiting for the write lock, which both take time
     hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
     size, suffix = 0, ""
     if path is None:
@@ -85,15 +86,15 @@ def record_arrival(
         _keep(arrival_folder(admin.folder.path, arrival), path, suffix)
         admin.append_event(event, at=now)
     if path is not None:
-        with suppress(OSError):  # the caller's folder is the caller's to clear
+        with suppress(OSError):  # the caller clears its own folder
             path.unlink(missing_ok=True)
     return admin.season.arrivals[arrival]
 
 
 def check_hand_in(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
-    """Returns the arrival that the same of the same team is already, None where it may come; before its bytes are here.
+    """Checks a submission before its bytes arrive: returns the team's same arrival, None if there is none yet.
 
-    Raises Rejected with everything that is against it; nothing is noted.
+    Raises Rejected with all problems. Records nothing.
     """
     known = _known_arrival(admin, hand_in, digest)
     if known is None and (problems := _problems(admin, hand_in, digest, admin.now())):
@@ -107,17 +108,17 @@ def arrival_folder(contest: Path, arrival: str) -> Path:
 
 
 def read_steps(contest: Path, arrival: str) -> list[AdmissionStep]:
-    """Returns the steps of an arrival's admission so far, none before it began; those of its last try."""
+    """Returns the steps so far of the latest try to admit an arrival, none before the first try."""
     return admission_steps.read_steps_file(arrival_folder(contest, arrival) / admission_steps.STEPS_FILE)
 
 
 @contextmanager
 def hold_arrival(admin: ContestAdmin, arrival: str) -> Iterator[None]:
-    """Holds an arrival for this process, and no longer than it lives, and learns what became of it meanwhile.
+    """Locks an arrival for this process and applies new ledger entries. The kernel frees the lock of a killed process.
 
     Raises:
         UsageError: there is no such arrival.
-        Busy: another admits it.
+        Busy: another worker admits it.
     """
     admin.refresh()
     if arrival not in admin.season.arrivals:
@@ -133,22 +134,22 @@ def hold_arrival(admin: ContestAdmin, arrival: str) -> Iterator[None]:
 
 
 def admit_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
-    """Admits what arrived, and returns the arrival with its outcome: received, or refused with its problems.
+    """Admits an arrival and returns it with its outcome: received, or refused with its problems.
 
-    It is judged by the time of its arrival. One that was answered already is returned as it is.
+    It is judged by the time of its arrival. An arrival that already has an outcome is returned unchanged.
 
     Raises:
         UsageError: there is no such arrival.
         Busy: another worker admits it.
-        InfrastructureFault: a fault of ours; it waits on, to be tried again.
-        Rejected: the contest itself cannot be read; it waits on.
+        InfrastructureFault: a fault of ours; the arrival stays open, to be tried again.
+        Rejected: the contest itself cannot be read; the arrival stays open.
     """
     with hold_arrival(admin, arrival):
         return admit_held_arrival(admin, arrival, backend)
 
 
 def admit_held_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
-    """Admits an arrival that this process holds; see `admit_arrival`."""
+    """Admits an arrival that this process has locked; see `admit_arrival`."""
     known = admin.season.arrivals[arrival]
     folder = arrival_folder(admin.folder.path, arrival)
     if not known.outcome:
@@ -161,8 +162,8 @@ def admit_held_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> A
 
 
 def sweep(admin: ContestAdmin) -> None:
-    """Removes what killed processes left: files without an event, and files of arrivals that were answered."""
-    with admin.alone():  # what arrives is moved and noted by somebody who alone holds the contest
+    """Removes what killed processes left: folders without an event, and packages of arrivals that have an outcome."""
+    with admin.alone():  # `record_arrival` moves the file and appends the event under the same lock
         for folder in sorted((admin.folder.path / ARRIVALS).glob("*")):
             known = admin.season.arrivals.get(folder.name)
             if known is None:
@@ -172,7 +173,7 @@ def sweep(admin: ContestAdmin) -> None:
 
 
 def _admit(admin: ContestAdmin, known: Arrival, folder: Path, backend: Backend, steps: StepLog) -> None:
-    """Admits an arrival. Afterwards it is answered. Raises like `admit_arrival`."""
+    """Admits an arrival, which has an outcome afterwards. Raises like `admit_arrival`."""
     request = SubmissionRequest(
         known.team, known.task, name=known.name, side=known.side, package_name=known.file_name, arrival=known.id
     )
@@ -184,7 +185,7 @@ def _admit(admin: ContestAdmin, known: Arrival, folder: Path, backend: Backend, 
             raise
         return
     with admin.alone():
-        if not admin.season.arrivals[known.id].outcome:  # the same was received before
+        if not admin.season.arrivals[known.id].outcome:  # the receipt is that of an earlier, same submission
             admin.append_event(
                 contest_events.ArrivalMatched(actor=known.actor, arrival=known.id, submission=receipt.submission)
             )
@@ -213,7 +214,7 @@ def _tell_outcome(known: Arrival, steps: StepLog) -> None:
 
 
 def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
-    """Returns the same of the same team, that waits or became a submission that plays."""
+    """Returns the team's same arrival, if it waits or became a submission that is active."""
     for known in admin.season.arrivals.values():
         same = (known.team, known.task, known.side, known.name, known.digest, known.image) == (
             *(hand_in.team, hand_in.task, hand_in.side, hand_in.name),
@@ -226,7 +227,7 @@ def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival
 
 
 def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> list[Problem]:
-    """Returns everything that is against a hand-in before it is looked into."""
+    """Returns all problems of a hand-in that show before its file is read."""
     rules, problems = admin.contest.format, []
     takes_pictures = bool(rules.picture_formats())
     request = SubmissionRequest(
@@ -247,7 +248,7 @@ def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) 
     if takes_pictures:
         request = replace(request, side=Side.ATTACK, name=hand_in.name or _picture_name(hand_in.file_name))
     against = admin.validate_request(request, None)
-    # A file's manifest says its side, which is not known yet.
+    # A missing side is no problem for a file: its manifest, which is not read yet, says the side.
     problems += [each for each in against if hand_in.side or hand_in.image or each.place != "side" or takes_pictures]
     if hand_in.team not in admin.season.teams and all(each.place != "team" for each in problems):
         problems.append(Problem("team", f"there is no team {hand_in.team!r}", "make it, or join it, first"))
@@ -255,18 +256,18 @@ def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) 
 
 
 def _picture_name(file_name: str) -> str:
-    """Returns what pictures are called that came in a file of this name and without one of their own."""
+    """Returns the name of a submission of pictures that has none: the file's name without its extension."""
     return PurePosixPath(file_name).stem
 
 
 def _safe_file_name(name: str) -> str:
-    """Returns the last part of what a team calls its file, without what no name has."""
+    """Returns the last part of a team's file name, at most 200 printable characters."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(character for character in last if character.isprintable())[:200]
 
 
 def _suffix(path: Path) -> str:
-    """Returns what a file is by its first bytes, for people who look into the folder. Raises StoreFault."""
+    """Returns the extension that fits a file's first bytes, for people who look into the folder. Raises StoreFault."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -276,7 +277,7 @@ def _suffix(path: Path) -> str:
 
 
 def _settle_file(path: Path) -> int:
-    """Writes a file's bytes through to the disk, and returns how many they are. Raises StoreFault."""
+    """Flushes a file to the disk and returns its size in bytes. Raises StoreFault."""
     try:
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -294,9 +295,9 @@ def _file_digest(path: Path) -> str:
 
 
 def _keep(folder: Path, path: Path | None, suffix: str) -> None:
-    """Makes an arrival's folder with its file, through to the disk. Raises StoreFault.
+    """Creates an arrival's folder with its file and flushes both to the disk. Raises StoreFault.
 
-    The file gets a second name there, so that it is still where it was if it cannot be noted.
+    The file is linked into the folder, so that it also stays where it was in case the event cannot be appended.
     """
     try:
         folder.mkdir(parents=True)
@@ -315,7 +316,7 @@ def _keep(folder: Path, path: Path | None, suffix: str) -> None:
 def _link_or_move(path: Path, kept: Path) -> None:
     try:
         kept.hardlink_to(path)
-    except OSError:  # a file system without second names
+    except OSError:  # a file system without hard links
         path.replace(kept)
 
 

@@ -1,6 +1,6 @@
 """The cases of the review board of an unrestricted contest, as one member sees them (U8).
 
-A case of a conflict is not there for the member: in no list, in no count, at no address.
+A case in which the member has a conflict does not exist for the member: in no list, in no count, at no address.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +22,7 @@ from orchestrator.formats.unrestricted.visibility import is_recused
 
 @dataclass(frozen=True, slots=True)
 class CaseLine:
-    """A case in a list: its id, such as `appeal:0123`, and what it asks."""
+    """A case in a list: its id, such as `appeal:0123`, and its title."""
 
     id: str
     title: str
@@ -30,7 +30,7 @@ class CaseLine:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A question of a case, which members vote on, with the votes so far and one's own, None before it."""
+    """A question of a case that members vote on, with the votes so far. `own` is the member's vote, None before it."""
 
     question: str
     words: str
@@ -40,12 +40,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: what it asks, what can be chosen, and what it is about.
+    """One case: its title, the choices, and what it is about.
 
-    `picture` and `defences` are ids. `objection` is what the team says that appeals, and `appeal` the id of an appeal
-    whose panel may still be called; "" otherwise. `has_panel` says whether its new raters were asked. `confirmations`
-    are the defences on whose worklist the picture is (U11), and `has_voted` says whether this member voted about it,
-    who then does not confirm it.
+    `picture` and `defences` are ids. `objection` is the text of the appealing team, and `appeal` the id of an appeal
+    whose panel may still be called; "" otherwise. `has_panel` says whether the appeal's new raters were asked.
+    `confirmations` are the defences on whose worklist the picture is (U11). `has_voted` says whether this member voted
+    about the picture, and so may not confirm it.
     """
 
     id: str
@@ -62,11 +62,11 @@ class Case:
 
 
 LISTED_CASES = 100
-"""So many cases of a kind are listed; those that follow come when these are decided."""
+"""The most cases of a kind that are listed; later ones are listed once earlier ones are decided."""
 
 
 def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[CaseLine]]:
-    """Returns the first cases that wait for a member, by their kind in words: at most `LISTED_CASES` of each."""
+    """Returns the first cases that wait for a member, by the kind's heading: at most `LISTED_CASES` of each kind."""
     found = {
         words: list(islice((each for each in lines(state) if _waits(state, member, each.id, now)), LISTED_CASES))
         for words, lines in _KINDS.values()
@@ -75,10 +75,10 @@ def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[Ca
 
 
 def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> list[CaseLine]:
-    """Returns the waiting cases that too few of the board may decide, for each of which somebody from outside may (U8).
+    """Returns the waiting cases that too few members may decide, so that organizers may seat outside members (U8).
 
-    There are none before the board is large enough to decide anything. An organizer who has `seats` on the board is not
-    told of a case of their own conflict: another one has to seat somebody.
+    There are none before the board is large enough to decide anything. `seats` are the caller's names on the board:
+    cases in which one of them has a conflict are left out, and another organizer has to seat somebody.
     """
     found: list[CaseLine] = []
     if len(state.board.members) < MIN_QUORUM:
@@ -93,20 +93,20 @@ def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> lis
 
 
 def not_admitted(state: State) -> list[str]:
-    """Returns the teams that may not hand in pictures (U4)."""
+    """Returns the teams that are not admitted to submit pictures (U4)."""
     return [team for team in state.season.teams if team not in state.admitted]
 
 
 def waiting_attackers(state: State) -> list[str]:
-    """Returns the teams that may not attack and do not defend, so that they wait to be admitted."""
+    """Returns the teams that wait to be admitted as attackers: not admitted yet, and without a defence."""
     defending = {each.team for each in state.defences.values()}
     return [team for team in not_admitted(state) if team not in defending]
 
 
 def defending_teams(state: State, member: str, now: datetime) -> list[CaseLine]:
-    """Returns the admissions that a member may decide and that do not wait: those of teams that defend.
+    """Returns the admissions of defending teams that a member may decide; they are not among the waiting cases.
 
-    Nobody has to be admitted to defend (U4), and many such teams never attack.
+    A defending team needs no admission (U4), and many such teams never attack.
     """
     waiting = waiting_attackers(state)
     others = (CaseLine(f"admit:{team}", team) for team in not_admitted(state) if team not in waiting)
@@ -114,9 +114,9 @@ def defending_teams(state: State, member: str, now: datetime) -> list[CaseLine]:
 
 
 def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str] = ()) -> list[str]:
-    """Returns rejections that wait for a confirmation which no member may give: all voted, or have a conflict.
+    """Returns the pictures whose rejection no member may confirm, since each has voted or has a conflict.
 
-    `seats` are those of who asks, as for `short_cases`.
+    `seats` are the caller's names on the board, as for `short_cases`.
     """
     return [
         case.id.partition(":")[2]
@@ -127,7 +127,7 @@ def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str]
 
 
 def exists(state: State, case: str) -> bool:
-    """Returns whether there is a case of this id."""
+    """Returns whether there is a case with this id."""
     try:
         state.teams_of(case)
     except KeyError:
@@ -136,7 +136,7 @@ def exists(state: State, case: str) -> bool:
 
 
 def find_case(state: State, member: str, case: str, now: datetime) -> Case | None:
-    """Returns a case, None where there is none that this member may act on."""
+    """Returns an open case, None if there is none with this id that the member may act on."""
     if not _may_act(state, member, case, now) or not _is_open(state, case):
         return None
     choices = tuple(_choice(state, member, question, words, now) for question, words in _questions(state, case))
@@ -165,9 +165,9 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
 
 
 def decision(question: str, reason: str, actor: str, batch: str) -> Command | None:
-    """Returns the command that notes what the board decided by the votes on a question; None for no question.
+    """Returns the command that records the board's decision on a question; None if it is no question.
 
-    `batch` names defences that are staked together; the reason is given for each.
+    `batch` names defences that are staked together; the reason is recorded for each.
     """
     kind, _, subject = question.partition(":")
     name, _, outcome = subject.partition(":")
@@ -191,7 +191,7 @@ def decision(question: str, reason: str, actor: str, batch: str) -> Command | No
 
 
 def _decide_readability(state: State, now: datetime, *, actor: str, defence: str, reason: str) -> commands.Result:
-    """Notes the side that has more votes."""
+    """Records the answer that has more votes; a tie counts as readable."""
     try:
         vote = vote_on(state, f"readable:{defence}", now)
     except KeyError:
@@ -208,14 +208,14 @@ def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
 
 
 def _waits(state: State, member: str, case: str, now: datetime) -> bool:
-    """Returns whether a case in a list waits for a member: whoever voted about a picture does not confirm it (U11)."""
+    """Returns whether a case in a list waits for a member: one who voted about a picture may not confirm it (U11)."""
     kind, _, subject = case.partition(":")
     voted = kind == "overrule" and member in state.pictures[subject].members
     return not voted and _may_act(state, member, case, now)
 
 
 def _is_open(state: State, case: str) -> bool:
-    """Returns whether a case waits for the board. A ruling may be looked at again at any time (U8)."""
+    """Returns whether a case waits for the board. A ruling may be reconsidered at any time (U8)."""
     kind, _, subject = case.partition(":")
     if kind == "overrule":
         return subject in state.pictures and state.pictures[subject].status is not PictureStatus.RECEIVED
@@ -231,7 +231,7 @@ def _choice(state: State, member: str, question: str, words: str, now: datetime)
 
 
 def _questions(state: State, case: str) -> list[tuple[str, str]]:
-    """Returns the questions that a case may be decided by now, each with its words."""
+    """Returns the questions of a case that may be voted on now, each with its text."""
     kind, _, subject = case.partition(":")
     outcomes = [*((name, f"It is a valid {name}") for name in sorted(state.class_names)), (INVALID, "It is not valid")]
     if kind == "overrule":
@@ -313,7 +313,7 @@ def _awards(state: State) -> Iterator[CaseLine]:
 
 
 def _award(state: State, award: str) -> str:
-    """Returns how much an award is, for whom, and for which defence."""
+    """Returns an award in words: its amount, the team that gets it, and the defence."""
     if state.books is None:
         return award
     transfer = state.books.transfers[award]
@@ -336,4 +336,4 @@ _KINDS: dict[str, tuple[str, Callable[[State], Iterator[CaseLine]]]] = {
     "admit": ("Admission without a preprint", _admissions),
     "withhold": ("Awards that are not paid", _awards),
 }
-"""By the first word of their cases' ids: what they are called, and which wait."""
+"""The kinds of cases, by the first word of a case's id: the heading, and a function that yields the waiting cases."""

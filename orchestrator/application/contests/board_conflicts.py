@@ -1,4 +1,4 @@
-"""Conflicts with the review board of an unrestricted contest (U8): what people declare, and what members waive."""
+"""Conflicts of members of an unrestricted contest's review board (U8): declared, computed, and waived ones."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -29,10 +29,10 @@ class MemberConflict:
 
 
 def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, at: datetime) -> None:
-    """Notes a conflict that a member declares, or a team: the member then sees no case of this team.
+    """Records a conflict that a member or a team declares: the member then sees no case of this team.
 
     Raises:
-        UsageError: nobody of the board is called so, or such a conflict is computed and not declared.
+        UsageError: the board has no such member, or conflicts of this source are computed and not declared.
         Rejected: the contest's rules are against it.
     """
 
@@ -52,22 +52,21 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
 def note_organizations(
     contest: UnrestrictedContest, addresses: Mapping[str, str], actor: str, at: Callable[[], datetime]
 ) -> None:
-    """Notes which members have an address of the same organization as somebody of a team, where no entry has it (U8).
+    """Records conflicts of members who share an e-mail domain's organization with a team, unless recorded already (U8).
 
-    `addresses` are those of people whom the ledger knows by other ids. What people are called there says nothing of
-    where they are.
+    `addresses` maps ids of people in the ledger to e-mail addresses, since their ids alone do not tell an organization.
 
-    Raises StoreFault, Busy: what is left is noted the next time.
+    Raises StoreFault or Busy; the next call records what is left.
     """
     known = {person_key(person): person_key(address) for person, address in addresses.items()}
     for member, team in contest.read(lambda state: _common_organizations(state, known)):
         source = ConflictSource.ORGANIZATION
-        with suppress(Rejected):  # another process noted it meanwhile
+        with suppress(Rejected):  # another process recorded it meanwhile
             contest.act(partial(commands.note_conflict, actor=actor, member=member, team=team, source=source), at())
 
 
 def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Returns members, each with a team, whose common organization is not noted."""
+    """Returns pairs of a member and a team with a common organization that the ledger does not record yet."""
 
     def has_conflict(member: str, team: str) -> bool:
         own = state.board.person_of(member)
@@ -82,11 +81,11 @@ def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[
 
 
 def waive(contest: UnrestrictedContest, by: str, member: str, team: str, reason: str, at: datetime) -> None:
-    """Notes that a member finds a computed conflict of another one to be none; it takes two of them.
+    """Records that the member `by` waives a computed conflict of `member`; it takes two waivers to end the conflict.
 
     Raises:
-        UsageError: something is missing or too long.
-        Rejected: it is one's own, or none that may be waived, or the member has a conflict with the team as well.
+        UsageError: a text is missing or too long.
+        Rejected: it is `by`'s own conflict, or none that may be waived, or `by` has a conflict with the team as well.
     """
     event = validated(events.ConflictWaived, actor=by, by=by, member=member, team=team, reason=reason)
     contest.propose(event, at)
@@ -103,7 +102,7 @@ def own_conflicts(state: State, member: str, today: date) -> list[MemberConflict
 
 
 def waivable_conflicts(state: State, member: str, now: datetime) -> list[tuple[str, str]]:
-    """Returns conflicts of other members, each with the team, that this one may find to be a coincidence."""
+    """Returns the conflicts of other members, as (member, team), that this member may waive as a coincidence."""
     return [
         (who, team)
         for who, team in state.board.conflicts

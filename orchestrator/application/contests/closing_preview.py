@@ -1,4 +1,4 @@
-"""What closing submissions now would mean, told before it is done; nothing is noted, and no backend is asked."""
+"""Previews the effects of closing submissions now. Records nothing, and uses no backend."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ CONSEQUENCES = (
     "Nothing is played by it. Teams can still withdraw, correct and appeal, and a round is asked for as before.",
     "It can be undone with a reason until finalists are named, raters' items drawn or a full bundle published.",
 )
-"""What follows, and whether it can be undone."""
+"""The effects of closing in sentences, with how long it can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingHandIn:
-    """An arrival that is not admitted yet, and would count."""
+    """An arrival that is not admitted yet, and would still count."""
 
     name: str
     team: str
@@ -34,11 +34,11 @@ class WaitingHandIn:
 
 @dataclass(frozen=True, slots=True)
 class UploadUnderWay:
-    """A file that is not whole yet, and would come too late.
+    """An upload that is not complete yet, and would come too late.
 
     Attributes:
-        received: its bytes that are here.
-        size: all of its bytes; None where only the site knows it, as it knows the names.
+        received: the number of bytes that have arrived.
+        size: the file's size in bytes; None if only the site knows it, which then also keeps the names.
     """
 
     received: int
@@ -50,7 +50,7 @@ class UploadUnderWay:
 
 @dataclass(frozen=True, slots=True)
 class Ineligibility:
-    """Why a submission would play and not be ranked, or get no prize, as things are."""
+    """Why a submission would play but get no rank, or no prize, as things are now."""
 
     submission: str
     team: str
@@ -59,19 +59,19 @@ class Ineligibility:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """What the next round of a task would play, with what is received by now.
+    """What the next round of a task would play with the submissions received so far.
 
     Attributes:
         task: the task.
-        round: the first round that is not complete, or has not what came since; the last where all are and have.
-        blocked: why it cannot be played yet; empty where it can.
-        submissions: how many of teams would be in it, by what they do: attack or defence.
-        teams: how many teams they are from.
-        baselines: how many of the organizers' own play, too.
-        cells: all cells of the round: defences against attacks, and on clean pictures.
-        left: those of them that were not played in this round or an earlier one.
-        problems: why it could not be played as it is.
-        ineligible: submissions that would not be ranked, or get no prize.
+        round: the first round that is incomplete or lacks newer submissions, the last round if there is none.
+        blocked: why it cannot be played yet; empty if it can.
+        submissions: the number of teams' submissions in it, by side: attack or defence.
+        teams: the number of teams with a submission in it.
+        baselines: the number of baselines in it.
+        cells: the number of all its cells, clean pictures included.
+        left: the number of cells that neither this round nor an earlier one has played.
+        problems: why it could not be played with this roster.
+        ineligible: submissions that would get no rank or no prize.
     """
 
     task: str
@@ -88,9 +88,9 @@ class NextRound:
 
 @dataclass(frozen=True, slots=True)
 class ClosingPreview:
-    """What would be so if submissions were closed at a time.
+    """The effects of closing submissions at a time.
 
-    `obstacle` is why they cannot be, empty where they can. A task without a round yet is not among the `rounds`.
+    `obstacle` is why they cannot be closed, empty if they can. A task without a round yet is not among the `rounds`.
     """
 
     obstacle: str
@@ -98,20 +98,20 @@ class ClosingPreview:
     waiting: tuple[WaitingHandIn, ...]
     uploads: tuple[UploadUnderWay, ...]
     teams_without: tuple[str, ...]
-    """Teams of which nothing would play and nothing waits."""
+    """Teams with neither an active submission nor a waiting arrival."""
 
 
 def closing_preview(
     folder: ContestFolder, contest: Contest, season: Season, now: datetime, uploads: Iterable[UploadUnderWay]
 ) -> ClosingPreview:
-    """Returns what closing submissions now would mean.
+    """Returns the effects of closing submissions now.
 
     Args:
         folder: the contest's folder, with the results of its rounds.
-        contest: its file.
-        season: its ledger.
+        contest: the contest file.
+        season: the fold of the contest's ledger.
         now: the time.
-        uploads: what teams are uploading: the service knows it, and no ledger.
+        uploads: the incomplete uploads, which only the site knows, not the ledger.
 
     Raises:
         Rejected: the contest file's baselines cannot be read.
@@ -163,7 +163,7 @@ def _next_round(
 
 
 def _reasons_against(contest: Contest, entry: Entry, where: RoundOfSeason) -> list[str]:
-    """Returns why a submission would not be ranked now or in the end, and why it would get no prize."""
+    """Returns why a submission would get no rank, now or in the final round, and why it would get no prize."""
     eligibility = contest.format.eligibility(entry, where)
     unreleased = "; ".join(f"{each.place} {each.what}" for each in contest.format.release_problems(entry))
     return list(filter(None, dict.fromkeys((eligibility.unranked_reason, unreleased, eligibility.no_prize))))

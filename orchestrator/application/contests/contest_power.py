@@ -1,4 +1,4 @@
-"""What a contest could tell, and what it would cost, before it is announced."""
+"""Forecasts what a planned contest's boards could distinguish, and what the contest would cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from orchestrator.scoring import power_simulation
 from orchestrator.scoring.power_simulation import BoardPower, StatedGrades, StatedRates
 
 PICTURES = (100, 300, 1000, 3000, 10_000)
-"""The sizes that are tried beside the contest's own."""
+"""The numbers of pictures that are simulated besides the contest's own."""
 SEEDS = (1, 3, 5, 10)
-"""Numbers of seeds that are tried where scores differ between seeds."""
+"""The numbers of seeds that are simulated if scores differ between seeds."""
 RATERS = (3, 5, 10, 15, 20, 30, 50)
 _HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSize:
-    """How large a contest is planned.
+    """The planned size of a contest.
 
-    `seeds` are rounds with other seeds of which a score is the mean, `slots` jobs at once, and `rater_items` the
-    pictures of each submission that one rater grades.
+    A score is the mean of `seeds` rounds with different seeds. `slots` is the number of jobs at once, and `rater_items`
+    the number of pictures of each submission that one rater grades.
     """
 
     attacks: int = 8
@@ -38,7 +38,7 @@ class PlannedSize:
 
 @dataclass(frozen=True, slots=True)
 class StatedTimes:
-    """What organizers expect things to take, in seconds: one picture each, one start, one answer of a rater."""
+    """Expected times in seconds: `perturb` and `classify` of one picture, a sandbox's start, and a rater's answer."""
 
     perturb: float = 1.0
     classify: float = 0.02
@@ -48,7 +48,7 @@ class StatedTimes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCost:
-    """What one round of so many pictures takes: cells, sandboxes, hours, and what replays of one defence cost."""
+    """The cost of one round with this number of pictures; `replays` is the cost of one defence's replays."""
 
     pictures: int
     cells: int
@@ -59,7 +59,7 @@ class PlannedCost:
 
 @dataclass(frozen=True, slots=True)
 class RaterPower:
-    """How probably so many raters order two neighbours rightly, and the hours that all of them work."""
+    """The probability that this many raters order two neighbours correctly, and the hours that they work in all."""
 
     raters: int
     in_order: float
@@ -68,10 +68,11 @@ class RaterPower:
 
 @dataclass(frozen=True)
 class ContestForecast:
-    """What was simulated.
+    """The results of a simulation.
 
-    `pictures` are those of the contest's smallest task. `needed` are the fewest pictures of those tried with which
-    neighbours are in order with the wanted probability, by board, None where none suffices; `needed_raters` likewise.
+    `pictures` is the number of pictures of the contest's smallest task. `needed` is, by board, the smallest simulated
+    number of pictures with which neighbours are in order with probability `target`, None if no number suffices;
+    `needed_raters` is the same for raters.
     """
 
     pictures: int
@@ -95,7 +96,7 @@ def forecast_contest(
     rounds: int,
     seed: int,
 ) -> ContestForecast:
-    """Returns what a contest of this size tells and costs. Raises Rejected for a contest file with problems."""
+    """Returns the power and the cost of a contest of this size. Raises Rejected for a contest file with problems."""
     tasks, roster = admission.check_contest(contest)
     own = min(task.count for task in tasks)
     planned = power_simulation.planned_roster(contest.format, roster, size.attacks, size.defences)
@@ -128,7 +129,7 @@ def forecast_contest(
 def _cost(
     contest: Contest, cells: Sequence[Cell], pictures: int, tasks: int, size: PlannedSize, times: StatedTimes
 ) -> PlannedCost:
-    """Returns what all tasks of one round take, with every question answered in the stated time."""
+    """Returns the cost of one round on all tasks, if every question is answered in the stated time."""
     made: set[str] = {cell.attack for cell in cells if cell.attack is not None}
     defences = {cell.defence for cell in cells}
     mixed = contest.file.isolation is Isolation.ROUND
@@ -149,7 +150,7 @@ def _cost(
 def _rater_power(
     contest: Contest, grades: StatedGrades, size: PlannedSize, times: StatedTimes, *, rounds: int, seed: int
 ) -> list[RaterPower]:
-    """Returns nothing where nobody grades. Every rater grades pictures of every planned submission."""
+    """Returns the power by number of raters, each grading every planned submission; nothing if nobody grades."""
     if contest.format.human_grading() is None:
         return []
     graded = size.attacks if Side.DEFENCE not in contest.format.programs else size.attacks + size.defences
@@ -169,7 +170,7 @@ def _warnings(
     target: float,
     rates: StatedRates,
 ) -> list[str]:
-    """Returns where a prize would hang on noise, and what replays do not give; a sentence or two each."""
+    """Returns warnings about prizes that depend on noise and about weak replays, each one to three sentences."""
     found = [
         f"{board.title}: with the contest's {own} pictures a submission that is not the best stands first in "
         f"{1 - board.first_wins:.0%} of contests. A prize for the first place alone hangs on noise: take more "

@@ -1,4 +1,4 @@
-"""The demo as a contest of a season: its teams, what they handed in, and its first round asked for."""
+"""The demo as a season's contest, with its teams, their submissions, and a request for its first round."""
 
 from pathlib import Path
 
@@ -18,11 +18,11 @@ _SUBMISSIONS = "\nsubmissions:\n"
 
 
 def create_demo(path: Path, options: RunOptions) -> ContestFolder:
-    """Makes a contest folder of the demo's contest file; each of its submissions was handed in by its team.
+    """Creates a contest folder from the demo's contest file, with each of its submissions received from its team.
 
     Raises:
         UsageError: the folder is not empty.
-        BackendUnavailable: submissions cannot be tried.
+        BackendUnavailable: no trial match can be played.
     """
     folder = ContestFolder(path)
     folder.create()

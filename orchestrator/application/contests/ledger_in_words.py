@@ -1,4 +1,4 @@
-"""A contest's ledger in words: one sentence for each entry, for the people who answer for it."""
+"""A contest's ledger in words: one sentence for each entry, for the people who are responsible for the contest."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ROLES = {Role.ORGANIZER: "an organizer", Role.RATER: "a rater", Role.BOARD: "a m
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """An entry of a contest's ledger: its number, when, which kind of event, and the event itself."""
+    """An entry of a contest's ledger: its number, its time and its event."""
 
     number: int
     time: str
@@ -27,7 +27,7 @@ class Deed:
 
 
 def read_deeds(folder: ContestFolder) -> list[Deed]:
-    """Returns everything that was done in a contest, in the order of its ledger. Raises StoreFault."""
+    """Returns all entries of a contest's ledger that hold contest events, in order. Raises StoreFault."""
     ledger = folder.ledger()
     try:
         return [
@@ -38,7 +38,7 @@ def read_deeds(folder: ContestFolder) -> list[Deed]:
 
 
 def reason_of(event: ContestEvent) -> str:
-    """Returns the reason or the text that an act was given, "" where it has none."""
+    """Returns the reason or the text of an event, "" if it has none."""
     if isinstance(event, acts.FormatEvent):
         return event.explanation()
     for name in ("reason", "text", "problem"):
@@ -48,9 +48,9 @@ def reason_of(event: ContestEvent) -> str:
 
 
 def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
-    """Returns what an act was, to be read after the name of who did it: `opened the contest`.
+    """Returns an event in words that follow the actor's name, such as `opened the contest`.
 
-    `season` is the whole ledger folded: it knows what an event means that only names another.
+    `season` is the fold of the whole ledger: it resolves ids of other events, such as an arrival's.
     """
     if isinstance(event, acts.FormatEvent):
         return event.in_words(name_of)
@@ -68,7 +68,7 @@ def _arrived(event: Any, *_: Any) -> str:
 
 
 def _received(event: Any, *_: Any) -> str:
-    # The actor of what a worker admitted is who had handed it in.
+    # If a worker admitted it, the actor is the person who submitted it.
     what = f"{event.id} of {event.team}"
     said = f"had {what} received" if event.arrival else f"received {what}"
     return f"{said} on {event.task}, {event.side}, attempt {event.attempt}"
@@ -125,4 +125,4 @@ _WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
     acts.AppealFiled: _appealed,
     acts.AppealDecided: _decided,
 }
-"""What each of the software's own kinds of events is in words."""
+"""For each kind of event outside the formats, the function that puts it into words."""

@@ -1,4 +1,4 @@
-"""A submission that comes as one file: read as a stranger's, and turned into a folder and an image before admission."""
+"""A submission in one file: unpacked as a stranger's archive, and turned into a folder and an image for admission."""
 
 import secrets
 import shutil
@@ -19,9 +19,9 @@ from orchestrator.ledger.round_folder import lock_folder
 from orchestrator.sandboxes.base import Backend, ImageStore
 
 PACKAGE_FOLDER_PREFIX, BUILD_LOG_FOLDER = "incoming-", "builds"
-"""Folders of a contest: how those begin into which packages are read, and the logs of what was built."""
+"""In a contest's folder: the prefix of the folders into which packages are unpacked, and the folder of build logs."""
 REPOSITORY = "sparring-received"
-"""What images that came in are called here, with a tag for each submission. Their own names are not read."""
+"""The name that received images get on the engine, with a tag for each submission. Their own names are not read."""
 
 
 def submit_package(
@@ -35,12 +35,13 @@ def submit_package(
 ) -> Receipt:
     """Admits the submission in an archive and returns its signed receipt; see `ContestAdmin.submit`.
 
-    On a backend with images the one in the package is started, else one that is built from its folder, without a
-    network and on the organizers' bases only. `show` gets the builder's words, `steps` too and what else is done.
+    A backend with images starts the image in the package or, if it has none, an image that is built from its folder,
+    without a network and on the organizers' base images only. `show` gets the lines of the build log; `steps` gets them
+    too, and all other steps.
 
     Raises:
         UsageError: there is no such file.
-        Rejected: with every reason; the refusal is on record, used up nothing, and left nothing here.
+        Rejected: with all reasons. The refusal is recorded, counts as no attempt of the team, and leaves no files.
     """
     request = replace(request, package_name=request.package_name or path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
@@ -84,9 +85,10 @@ def submit_package(
 
 @contextmanager
 def _package_folder(contest: ContestFolder) -> Iterator[Path]:
-    """Gives a new folder to read a package into, and removes it again, with those of commands that were killed.
+    """Creates a folder to unpack a package into and removes it on exit. Also removes those of killed commands.
 
-    It is made and locked while the contest is held, so that no other command takes it for a killed one's in between.
+    The folder is created and locked under the contest's write lock, so that no other command takes it for abandoned
+    in between.
     """
     folder = contest.path / f"{PACKAGE_FOLDER_PREFIX}{secrets.token_hex(8)}"
     with ExitStack() as stack:
@@ -103,7 +105,7 @@ def _package_folder(contest: ContestFolder) -> Iterator[Path]:
 
 
 def _remove_if_abandoned(left: Path) -> None:
-    """Removes what a killed command was reading; one that is still being read stays."""
+    """Removes a folder of a killed command; one that is locked by a running command stays."""
     with suppress(UsageError, StoreFault), lock_folder(left, "it is being read"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -111,14 +113,14 @@ def _remove_if_abandoned(left: Path) -> None:
 def _image_store(backend: Backend) -> ImageStore | None:
     try:
         return backend.image_store()
-    except UsageError:  # it has no images: the folder is started
+    except UsageError:  # the backend has no images, and starts the folder
         return None
 
 
 def _load_or_build_image(
     admin: ContestAdmin, unpacked: UnpackedArchive, image_store: ImageStore, tag: str, show: Callable[[str], object]
 ) -> str:
-    """Returns the id of the image that is started for an archive, brought in or built. Raises Rejected."""
+    """Returns the id of an archive's image after loading it, or building it if there is none. Raises Rejected."""
     if unpacked.image is not None:
         return load_packaged_image(unpacked, image_store, tag)
     submission_manifest = manifest.read_manifest(unpacked.source)

@@ -1,4 +1,4 @@
-"""Pictures that are handed in in place of a program (rule C2)."""
+"""Submissions of pictures instead of a program (rule C2)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,11 @@ from orchestrator.intake import picture_entries
 def submit_pictures(admin: ContestAdmin, request: SubmissionRequest, path: Path, steps: StepLog = UNWATCHED) -> Receipt:
     """Admits the pictures in an archive and returns its signed receipt; see `ContestAdmin.submit_pictures`.
 
-    Without a name in the request the submission is called as the file is, without its ending.
+    Without a name in the request, the submission gets the file's name without its extension.
 
     Raises:
-        UsageError: it is said to be a defence.
-        Rejected: with every reason; the refusal is on record and used up nothing.
+        UsageError: the request says that it is a defence.
+        Rejected: with all reasons. The refusal is recorded, and counts as no attempt of the team.
     """
     if request.side is Side.DEFENCE:
         raise UsageError("pictures are what an attack made, and no defence; leave --side out")

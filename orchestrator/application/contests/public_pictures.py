@@ -12,11 +12,11 @@ from orchestrator.intake.contest_file import Contest
 
 
 def write_public_pictures(contest: Contest, task: str | None, path: Path) -> Samples:
-    """Writes the public pictures of a task as `write_arrays` does, and returns them.
+    """Writes the public pictures of a task to a file as `write_arrays` does, and returns them.
 
     Raises:
         UsageError: there is no such task, or it has no public pictures.
-        Rejected: they cannot be read.
+        Rejected: the pictures cannot be read.
         StoreFault: the file cannot be written.
     """
     name = task or contest.only_task
@@ -29,7 +29,7 @@ def write_public_pictures(contest: Contest, task: str | None, path: Path) -> Sam
 
 
 def write_arrays(path: Path, samples: Samples) -> None:
-    """Writes pictures as an archive of `images`, u8 [n, c, h, w], and `labels`, i64 [n]. Raises StoreFault."""
+    """Writes pictures as an .npz archive of `images`, u8 [n, c, h, w], and `labels`, i64 [n]. Raises StoreFault."""
     archive = io.BytesIO()
     np.savez_compressed(archive, images=samples.pixels, labels=samples.labels)
     write_whole(path, archive.getvalue())

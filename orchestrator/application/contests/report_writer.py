@@ -1,4 +1,4 @@
-"""Reports written: of a round by itself, or of every round of a contest, with a site that may be put on the web."""
+"""Writes the report of one round, or of every round of a contest, with a site that may be put on the web."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from orchestrator.intake.contest_file import Contest
 
 SITE = "site"
-"""What everybody may see, in the folder of a contest or of a round by itself."""
+"""The folder with the public pages, in the folder of a contest or of a single round."""
 TEAMS = "teams"
-"""A page for each team alone: it names people."""
+"""The folder with a private page for each team: these pages name people."""
 MARKDOWN = "report.md"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Every round that was reported, in the order of the contest, and the two folders beside them."""
+    """The paths of a written report: every round in the contest's order, the public site, and the teams' pages."""
 
     rounds: tuple[ReportPaths, ...]
     site: Path
@@ -44,14 +44,14 @@ class ReportFiles:
 
 @dataclass(frozen=True, slots=True)
 class PublicSite:
-    """What everybody may see: pages, and files of text and tables by their name."""
+    """The public site: its pages, and the Markdown report and tables by file name."""
 
     site: Site
     files: Mapping[str, bytes]
 
 
 def write_contest_report(admin: "ContestAdmin", *, with_parquet: bool = False) -> ReportFiles:
-    """Writes the report of every round that was played, and the contest's site.
+    """Writes the report of every round that was begun, and the contest's site.
 
     Raises:
         UsageError: nothing was played, or Parquet is asked for and its library is missing.
@@ -67,7 +67,7 @@ def write_contest_report(admin: "ContestAdmin", *, with_parquet: bool = False) -
 
 
 def nothing_played(admin: "ContestAdmin") -> UsageError:
-    """Returns what to say where there is no result yet, with the round that is played first, if there is one."""
+    """Returns the error for a contest without results; it names the first round to play, if there is one."""
     folder, contest = admin.folder.path, admin.contest
     rounds = contest.format.rounds(admin.season, contest.file.all_tasks[0].name)
     remedy = f"run `sparring round run {folder} {rounds[0].name}`" if rounds else "it has no round yet"
@@ -75,10 +75,10 @@ def nothing_played(admin: "ContestAdmin") -> UsageError:
 
 
 def update_reports(admin: "ContestAdmin") -> None:
-    """Writes again what an act changed, or a killed command left out: results of rounds, and with them the site.
+    """Writes results of rounds that an event removed or a killed command left out, and then also an existing site.
 
     Raises:
-        StoreFault: it cannot be written, or a record is damaged.
+        StoreFault: a file cannot be written, or a record is damaged.
     """
     missing = admin.rounds_without_results()
     site_folder = admin.folder.path / SITE
@@ -90,7 +90,7 @@ def update_reports(admin: "ContestAdmin") -> None:
 
 
 def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> ReportFiles:
-    """Writes the report of a round, and a site of it alone. Raises like `write_contest_report`."""
+    """Writes the report of a single round, and a site for it. Raises like `write_contest_report`."""
     folder.require()
     if with_parquet:
         parquet.require_pyarrow()
@@ -117,16 +117,16 @@ def make_public_site(
     *,
     with_parquet: bool = False,
 ) -> PublicSite:
-    """Returns what everybody may see of rounds, at least one; it is redacted here (A2). Arguments as `build_site`'s."""
+    """Returns the public site of one or more rounds; redacts their results (A2). Arguments as `build_site`'s."""
     public_results = [redaction.redact_results(each) for each in results]
     site = build_site(public_results, story, own_pictures, addresses)
     return PublicSite(site, _table_files(public_results, with_parquet=with_parquet))
 
 
 def rounds_with_results(folder: ContestFolder, contest: "Contest", season: Season) -> list[RoundFolder]:
-    """Returns the rounds that were played, in the order of tasks and rounds of the contest file.
+    """Returns the rounds that have results, in the order of the contest file's tasks and rounds.
 
-    One that is being played for the first time is none of them yet.
+    A round that is being played for the first time is not included.
     """
     every = [
         (each.name, task.name) for task in contest.file.all_tasks for each in contest.format.rounds(season, task.name)
@@ -138,18 +138,18 @@ def rounds_with_results(folder: ContestFolder, contest: "Contest", season: Seaso
 
 
 def read_results(folder: RoundFolder) -> Results:
-    """Returns the results of a round from their file, or from its ledger where there is none at the moment.
+    """Returns the results of a round from its results file, or from its ledger while there is no valid file.
 
-    Raises StoreFault where the record is damaged.
+    Raises StoreFault if the record is damaged.
     """
     try:
         return Results.model_validate_json(folder.results_path.read_bytes())
-    except (FileNotFoundError, ValidationError):  # an act took it away, or another version wrote it
+    except (FileNotFoundError, ValidationError):  # an event removed it, or another version wrote it
         return round_record.round_results(folder.path)
 
 
 def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:
-    """Returns the pictures that teams may see with the answers on them: of a format whose answers are released (C9)."""
+    """Returns, by team, the pictures that it may see with the answers on them once answers are released (C9)."""
     found: dict[str, list[Example]] = {}
     for reported in every:
         results = reported.results
@@ -162,7 +162,7 @@ def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:
 
 
 def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]:
-    """Returns the site's text and tables by file name."""
+    """Returns the site's Markdown report and tables by file name."""
     report_tables = tables.contest_tables(results)
     files = {MARKDOWN: markdown.render_markdown(results).encode()}
     files |= {f"{table.name}.csv": tables.table_csv(table).encode() for table in report_tables}
@@ -172,7 +172,7 @@ def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str,
 
 
 def read_history(folder: ContestFolder) -> ContestHistory:
-    """Returns what a contest's ledger tells, and its receipts. Raises StoreFault where it cannot be read."""
+    """Returns the events of a contest's ledger, and its receipts. Raises StoreFault if the ledger cannot be read."""
     ledger = folder.ledger()
     try:
         every = list(ledger.read())
@@ -184,7 +184,7 @@ def read_history(folder: ContestFolder) -> ContestHistory:
 
 
 def _replace_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Writes a folder anew, whole or not at all: what was in it is gone. Returns its path."""
+    """Replaces a folder's contents by these files, completely or not at all. Returns its path."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is no folder of ours; take it away")
     fresh, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("new", "old"))

@@ -1,4 +1,4 @@
-"""What was played under other rules: looked at first, then applied or dropped (A12)."""
+"""Scores played rounds under changed rules, and records that these rules are applied or dropped (A12)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from orchestrator.scoring.results_file import Results, RowPart
 
 @dataclass(frozen=True, slots=True)
 class RescoredRound:
-    """One round under the rules as they are and as they would be; what would follow from its boards."""
+    """One round's results and outcome under the rules in force (`before`) and under the changed rules (`after`)."""
 
     task: str
     round: str
@@ -26,7 +26,7 @@ class RescoredRound:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """A row of a board that differs under other rules; `before` is None where there was no such board or row."""
+    """A row of a board that differs under the changed rules; `before` is None if there was no such board or row."""
 
     board: str
     title: str
@@ -48,10 +48,10 @@ def changed_rows(one: RescoredRound) -> list[ChangedRow]:
 
 
 def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]:
-    """Returns every played board under the rules of the contest file as it is now, beside the ones that hold.
+    """Returns every played round under the rules in force and under the present rules of the contest file.
 
     Raises:
-        UsageError: the rules decide what is played, or measure with somebody who did not play.
+        UsageError: a changed rule decides what is played, or a rule measures with a baseline that did not play.
     """
     rules = admin.contest.format.rules.model_dump(mode="json")
     _check_rescorable(admin, rules)
@@ -75,10 +75,10 @@ def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]
 
 
 def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
-    """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped.
+    """Records that the contest file's rules are in force from now on, or that they were considered and dropped.
 
     Raises:
-        UsageError: there is no reason, nothing to apply, or these rules cannot be looked at; see `rescore`.
+        UsageError: there is no reason, nothing to apply, or played rounds cannot be scored by them; see `rescore`.
     """
     if apply and not seasons.changed_rules(admin):
         raise UsageError(f"the rules in {admin.contest.path} are those in force; there is nothing to apply")
@@ -93,7 +93,7 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
 
 
 def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
-    """Raises UsageError where the contest file's rules decide what is played, or measure with who did not play."""
+    """Raises UsageError if played rounds cannot be scored by the contest file's rules; see `rescore`."""
     for opening, roster in seasons.opened_rounds(admin):
         if changed := play_rounds.changed_rules_of_play(
             admin.contest.format, seasons.complete_rules(admin, opening.contest["rules"]), rules

@@ -1,4 +1,4 @@
-"""Who may do what in a contest, besides the people of its teams."""
+"""The roles of people in a contest, such as organizer and rater, besides membership in its teams."""
 
 from orchestrator.application.contests import teams
 from orchestrator.application.contests.administration import ContestAdmin, validated
@@ -10,11 +10,11 @@ from orchestrator.errors import Rejected, UsageError
 
 
 def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: Role) -> None:
-    """Gives somebody a role. The teams of a new organizer are ranked from then on and win no prize (A5).
+    """Gives a person a role. The teams of a new organizer are ranked from then on and win no prize (A5).
 
     Raises:
-        UsageError: they have it under this name, or the id is no plain word.
-        Rejected: a team of theirs is against it (C7).
+        UsageError: the person already has the role under this name, or the id is no plain word.
+        Rejected: the person may not be a rater because of their team (C7).
     """
     if not is_comparable(person.id):
         raise UsageError(
@@ -31,7 +31,7 @@ def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: R
 
 
 def revoke_role(admin: ContestAdmin, person: str, role: Role, reason: str) -> None:
-    """Takes a role from somebody, by their id. Raises UsageError where they have it not, or nobody else organizes."""
+    """Takes a role from a person, by id. Raises UsageError if they do not have it, or are the last organizer."""
     with admin.alone():
         people = admin.season.roles[role]
         if person not in people:

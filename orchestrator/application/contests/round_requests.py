@@ -1,4 +1,4 @@
-"""Rounds that somebody asks for, and that a worker plays."""
+"""Requests for rounds, which a worker plays."""
 
 import secrets
 from typing import Literal
@@ -14,9 +14,9 @@ PROBLEM_LIMIT = 10_000
 
 
 def request_round(admin: ContestAdmin, round_: str, task: str = "") -> RoundRequest:
-    """Asks for a round of one task, or of every task, and returns the request.
+    """Requests a round of one task, or of every task, and returns the request.
 
-    Raises UsageError: there is no such round or task, the round cannot be played yet, or the same is asked for already.
+    Raises UsageError: there is no such round or task, the round cannot be played yet, or it is already requested.
     """
     with admin.alone():
         for name in seasons.task_names(admin, task or None):
@@ -37,7 +37,7 @@ def request_round(admin: ContestAdmin, round_: str, task: str = "") -> RoundRequ
 
 
 def cancel_request(admin: ContestAdmin, request: str) -> None:
-    """Calls a request off; a round that is being played is played on. Raises UsageError where it is not open."""
+    """Cancels a request, but not a round that is already being played. Raises UsageError if it is not open."""
     with admin.alone():
         if request not in admin.season.round_requests:
             known = ", ".join(admin.season.round_requests) or "none"
@@ -48,7 +48,7 @@ def cancel_request(admin: ContestAdmin, request: str) -> None:
 def close_request(
     admin: ContestAdmin, request: str, outcome: Literal["played", "failed", "cancelled"], problem: str = ""
 ) -> None:
-    """Notes how a request ended, unless somebody did meanwhile."""
+    """Records how a request ended, unless it was closed meanwhile."""
     with admin.alone():
         if request in admin.season.round_requests:
             admin.append_event(

@@ -1,4 +1,4 @@
-"""Where every round of a contest stands, and what one that is asked for would play: told without any backend."""
+"""The state of every round of a contest, and what a requested round would play, without the use of a backend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring.results_file import FindingPart, Results
 
 _RESULTS_KEPT = 32
-"""So many parsed results files are kept by a process that asks for them again and again."""
+"""The number of parsed results files that a process keeps in memory, since a site reads them again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """A round of a task as it stands.
+    """The state of a round of a task.
 
-    `blocked` says why it cannot be played yet. `begun`: whether its ledger was opened; `complete`: whether its end is
-    noted in the contest's ledger. `results` are those that were written last, None before, and for a moment while they
-    are written again. `newcomers` play, and are not in it yet; in a round that a worker asks for by itself nobody waits
-    for organizers. `requests` ask for it and are open.
+    `blocked` says why it cannot be played yet. `begun`: whether its ledger was opened; `complete`: whether the
+    contest's ledger records it as complete. `results` are the latest written ones, None before the first and for a
+    moment while they are written again. `newcomers` are active submissions that are not in the round yet; there are
+    none in an automatic round, which a worker requests without organizers. `requests` are its open requests.
     """
 
     task: str
@@ -47,8 +47,8 @@ class RoundState:
 class RoundOutlook:
     """What a round would play now, counted by the format's schedule.
 
-    `cells` are defences against attacks, clean pictures included: `played` of them are in this round's results
-    already, `reusable` in those of an earlier round. `problems` are why this roster cannot play it.
+    Of its `cells`, clean pictures included, `played` are in this round's results already, and `reusable` in those of an
+    earlier round. `problems` are the reasons why this roster cannot play it.
     """
 
     state: RoundState
@@ -68,7 +68,7 @@ class RoundOutlook:
 
 @dataclass(frozen=True, slots=True)
 class OpenFinding:
-    """A finding about which nobody decided an appeal; `appeal` is the one that waits, if there is one."""
+    """A finding without a decided appeal; `appeal` is the one that waits for a decision, if there is one."""
 
     task: str
     round: str
@@ -77,7 +77,7 @@ class OpenFinding:
 
 
 def round_states(folder: ContestFolder, contest: Contest, season: Season) -> list[RoundState]:
-    """Returns every round of every task, in the order of the contest file."""
+    """Returns the state of every round of every task, in the order of the contest file."""
     found = []
     for task in (each.name for each in contest.file.all_tasks):
         active = [entry.id for entry in season.entries_of_task(task) if entry.is_active]
@@ -102,7 +102,7 @@ def round_states(folder: ContestFolder, contest: Contest, season: Season) -> lis
 
 
 def read_results(folder: RoundFolder) -> Results | None:
-    """Returns what was last written of a round; None where nothing is, or not by this version of the software."""
+    """Returns the written results of a round; None if there are none, or another version of the software wrote them."""
     try:
         stat = folder.results_path.stat()
         return _parse_results(folder.results_path, stat.st_mtime_ns, stat.st_size)
@@ -112,16 +112,16 @@ def read_results(folder: RoundFolder) -> Results | None:
 
 @lru_cache(maxsize=_RESULTS_KEPT)
 def _parse_results(path: Path, changed: int, size: int) -> Results:
-    del changed, size  # they tell one version of the file from the next
+    del changed, size  # as keys of the cache, they distinguish the versions of the file
     return Results.model_validate_json(path.read_bytes())
 
 
 def round_outlook(contest: Contest, season: Season, state: RoundState, states: Sequence[RoundState]) -> RoundOutlook:
-    """Returns what a round would play if it began now. Starts nothing, and asks no backend.
+    """Returns what a round would play if it began now. Starts nothing, and uses no backend.
 
-    What is played again because an image changed or a blob was lost is told by `sparring round run --dry-run` alone.
+    Only `sparring round run --dry-run` also counts what is played again because an image changed or a blob was lost.
 
-    Raises Rejected where the contest file's baselines cannot be read.
+    Raises Rejected if the contest file's baselines cannot be read.
     """
     entries = [entry for entry in season.entries_of_task(state.task) if entry.is_active]
     baselines = tuple(describe_roster(contest, complete=False))
@@ -148,7 +148,7 @@ def _cells(state: RoundState) -> set[Cell]:
 
 
 def open_findings(states: Sequence[RoundState], season: Season) -> list[OpenFinding]:
-    """Returns the findings of all rounds about which the review board did not decide yet."""
+    """Returns the findings of all rounds without an appeal that was decided."""
     appeals = {(appeal.submission, appeal.finding): appeal for appeal in season.appeals.values() if appeal.finding}
     found = []
     for state in states:

@@ -1,4 +1,4 @@
-"""A contest over weeks: opened, played round by round, promoted."""
+"""Opens a contest that runs over weeks, plays its rounds, and promotes submissions from one round to the next."""
 
 import re
 import tempfile
@@ -43,18 +43,18 @@ from orchestrator.scoring.results_file import Results
 TEMPLATES = ("tournament", "warmup", "attack_set", "unrestricted")
 _log = structlog.get_logger()
 ORGANIZER = "organizer"
-"""Who acts where nobody is named."""
+"""The actor of an event if no name is given."""
 
 
 def now() -> datetime:
-    """Returns the time of day in UTC."""
+    """Returns the current time in UTC."""
     return datetime.now(UTC)
 
 
 def actor_name(by: str | None) -> str:
-    """Returns who acts, for the ledger: the organizer, unless somebody is named. Raises UsageError.
+    """Returns the actor of events in the ledger: `by`, or "organizer" without it. Raises UsageError.
 
-    A bundle shows it to everybody, so nobody's user name is taken unasked.
+    Bundles show the actor to everybody, so the operating system's user name is never taken by default.
     """
     actor = by or ORGANIZER
     if len(actor) > contest_events.ACTOR_LIMIT:
@@ -67,13 +67,14 @@ def actor_name(by: str | None) -> str:
 def create_contest(
     path: Path, template: str, by: str | None = None, clock: Clock = now, *, database: str | None = None
 ) -> ContestFolder:
-    """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
+    """Creates a contest folder with a commented contest file that can be played unchanged, and opens its ledger.
 
-    The contest's id is the folder's name, where that can be one: two contests of one template need two ids.
+    The contest's id is the folder's name if that is a valid id, since two contests of one template need two ids.
 
     Raises:
-        UsageError: there is no such template, or the folder is not empty; like `open_contest`. Nothing is left then.
-        StoreFault: the database cannot be reached, or the disk is full; nothing is left then.
+        UsageError: there is no such template, or the folder is not empty; also as `open_contest` raises it. The new
+            folder is removed then.
+        StoreFault: the database cannot be reached, or the disk is full; the new folder is removed then.
     """
     if template not in TEMPLATES:
         raise UsageError(f"there is no template {template!r}; the templates are {', '.join(TEMPLATES)}")
@@ -95,17 +96,17 @@ def create_contest(
 def open_contest(
     path: Path, by: str | None = None, clock: Clock = now, *, database: str | None = None
 ) -> ContestFolder:
-    """Opens the ledger and draws the key of the contest whose file lies in a folder.
+    """Creates the ledger and the key of the contest whose contest file is in a folder.
 
     Args:
         path: the folder.
-        by: who acts.
-        clock: tells the time.
-        database: where the ledger is kept, as a URL of PostgreSQL; None: in the folder.
+        by: the actor of the first event.
+        clock: returns the time of that event.
+        database: the PostgreSQL URL of the database for the ledger; None: a file in the folder.
 
     Raises:
         Rejected: the contest file cannot be read.
-        UsageError: the folder has no contest file, the folder or the database holds a contest already, or the format
+        UsageError: the folder has no contest file, the folder or the database already holds a contest, or the format
             has no rounds of a season.
         StoreFault: the database cannot be reached.
     """
@@ -137,10 +138,11 @@ def open_contest(
 
 
 def rounds_to_check(contest: Contest) -> tuple[str, ...]:
-    """Returns the rounds that a contest file has to be able to play, "" for a round by itself.
+    """Returns the names of the rounds that a contest file has to be able to play, "" for a round outside a season.
 
-    Those of its season too where a contest was opened with it. None where it was not and nobody is listed: such a file
-    says what the contest is, as the copy of an attack-set contest that participants get, without the hidden model.
+    If a contest was opened with the file, they include the rounds of its season. If not, and the file lists no entries,
+    there are none: such a file only describes a contest, like the participants' copy of an attack-set contest, which
+    leaves out the hidden model.
     """
     folder = ContestFolder(contest.folder)
     if folder.exists and contest.path.name == folder.file.name:
@@ -149,10 +151,10 @@ def rounds_to_check(contest: Contest) -> tuple[str, ...]:
 
 
 def season_problems(contest: Contest, roster: Roster) -> dict[str, list[Problem]]:
-    """Returns why a season could not be played with a contest file's baselines, by round.
+    """Returns, by round, the problems of a contest file's baselines that keep a season from being played.
 
-    Submissions may still come; baselines are the organizers'. Empty where every round could be played, or where the
-    format has no season.
+    Problems with the submissions are left out, since they may still arrive. Empty if every round could be played, or
+    if the format has no season.
     """
     found = {
         name: [each for each in contest.format.roster_problems(roster, name) if each.place != "submissions"]
@@ -162,16 +164,16 @@ def season_problems(contest: Contest, roster: Roster) -> dict[str, list[Problem]
 
 
 def _round_names(contest: Contest, season: Season) -> tuple[str, ...]:
-    """Returns the rounds of a season, of all tasks, each once."""
+    """Returns the names of a season's rounds on all tasks, each once."""
     rounds = (contest.format.rounds(season, task.name) for task in contest.file.all_tasks)
     return tuple(dict.fromkeys(each.name for some in rounds for each in some))
 
 
 @contextmanager
 def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[ContestAdmin]:
-    """Gives a contest to work on; afterwards what its events changed is written again. Others may work on it meanwhile.
+    """Opens a contest, and updates its reports on entry and on exit. Other processes may change it meanwhile.
 
-    Raises UsageError, Rejected, StoreFault.
+    On entry it also restores receipts that a killed command left out. Raises UsageError, Rejected, StoreFault.
     """
     with open_ledger(path, by, clock) as admin:
         with suppress(StoreFault):  # no key, or no space: the next command tries again
@@ -187,7 +189,7 @@ def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterato
 
 @contextmanager
 def open_ledger(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[ContestAdmin]:
-    """Gives a contest to note at once what changes no report; nothing is written before. Raises like `administer`."""
+    """Opens a contest for events that change no report: writes no receipts and no reports. Raises like `administer`."""
     folder = ContestFolder(path)
     folder.require()
     ledger = folder.ledger()
@@ -209,7 +211,7 @@ def _try_to_update_reports(admin: ContestAdmin) -> None:
 
 
 def task_names(admin: ContestAdmin, only: str | None = None) -> list[str]:
-    """Returns the names of the contest's tasks, or the one that was asked for. Raises UsageError."""
+    """Returns the names of the contest's tasks, or only the name `only`. Raises UsageError if there is no such task."""
     names = [task.name for task in admin.contest.file.all_tasks]
     if only is not None and only not in names:
         raise UsageError(f"there is no task {only!r}; the tasks are {', '.join(names)}")
@@ -217,11 +219,11 @@ def task_names(admin: ContestAdmin, only: str | None = None) -> list[str]:
 
 
 def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, dry_run: bool = False) -> TaskRound:
-    """Returns one task of a round, ready to be played; `dry_run`: to look at only, so that nothing is built for it.
+    """Returns one task of a round, ready to be played. With `dry_run` no image is built for it.
 
     Raises:
-        UsageError: the format has no such round, or nobody was promoted to it yet.
-        Rejected: a submission cannot play any more, or the format objects to who is there.
+        UsageError: the format has no such round, or it cannot be played yet, for example before the promotion.
+        Rejected: a submission cannot play any more, or the format objects to the roster.
     """
     contest = admin.contest
     rounds: dict[str, SeasonRound] = {each.name: each for each in contest.format.rounds(admin.season, task)}
@@ -255,9 +257,10 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
 
 
 def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples:
-    """Returns the pictures of a round whose format says on which ones it is played; those of a contest have label 0.
+    """Returns the pictures of a round for which the format's plan names the pictures.
 
-    Raises StoreFault where a picture is lost.
+    These are the task's pictures if the plan includes them, and then the plan's own pictures from the contest's blobs,
+    with label 0. Raises StoreFault if a blob is missing or has another shape.
     """
     own = admin.contest.load_samples(task)
     first = own if plan.task_pictures else own.first(0)
@@ -271,11 +274,11 @@ def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples
 def play_round(
     admin: ContestAdmin, phase: str, how: RunOptions, watch: EventCallback, only: str | None = None
 ) -> list[Results]:
-    """Plays a round of every task, or of one, or what is left of it; writes its results and notes its end.
+    """Plays what is left of a round on every task, or on the task `only`; writes results and records complete rounds.
 
     Raises:
         UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
-        JobsParked: submissions wait for another run; everybody else was played on every task, and results were written.
+        JobsParked: submissions wait for another run; all others were played on every task, and results were written.
     """
     _check_rules(admin)
     host = play_rounds.choose_target(admin.contest, admin.folder.path.resolve(), how)
@@ -307,7 +310,7 @@ def play_round(
 
 
 def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> None:
-    """Records what came of a round, where the format does so and it is not recorded. Raises Rejected."""
+    """Appends the format's events about a complete round, except those already in the ledger. Raises Rejected."""
     if (fold := admin.ledger_fold()) is None:
         return
     record, _ = round_record.read_round(folder.path)
@@ -329,11 +332,11 @@ def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | 
 
 
 def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> dict[str, FormatEvent]:
-    """Notes what follows from the boards of the round that the format promotes from: on all tasks, or on none.
+    """Records the outcome of the round that the format promotes from, on all tasks or on none; returns it by task.
 
     Raises:
-        UsageError: the format promotes nobody, that round is not complete, or the next one was begun with who went on
-            then and no `reason` is given.
+        UsageError: the format promotes nobody; that round is not complete; or a later round was begun with the
+            submissions of an earlier promotion, and no `reason` is given.
     """
     first = _promoting_round(admin)
     later_rounds = rounds_after_promotion(admin, only)
@@ -342,7 +345,7 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
             f"the {later_rounds[0][0]} round of {later_rounds[0][1]} was begun with those who went on; "
             "to promote again and then play what is new, give --reason"
         )
-    with admin.alone():  # nobody withdraws, and no round goes on, between the boards and what is noted of them
+    with admin.alone():  # between reading boards and recording outcomes, no team withdraws and no round continues
         promoted = {task: _promotion(admin, first, task, reason) for task in task_names(admin, only)}
         for event in promoted.values():
             admin.append_event(event)
@@ -350,20 +353,20 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
 
 
 def preview_promotion(admin: ContestAdmin, only: str | None = None) -> dict[str, FormatEvent]:
-    """Returns what `promote` would note now, by task, without noting anything. Raises like it, but asks no reason."""
+    """Returns the events that `promote` would append now, by task. Raises like it, but needs no reason."""
     first = _promoting_round(admin)
     return {task: _promotion(admin, first, task, "") for task in task_names(admin, only)}
 
 
 def promotion_warnings(admin: ContestAdmin, promoted: Mapping[str, FormatEvent]) -> dict[str, list[str]]:
-    """Returns what organizers should know of who goes on, by task: see `Format.outcome_warnings`."""
+    """Returns warnings for organizers about a promotion, by task: see `Format.outcome_warnings`."""
     return {task: admin.contest.format.outcome_warnings(admin.season, event) for task, event in promoted.items()}
 
 
 def rounds_after_promotion(admin: ContestAdmin, only: str | None = None) -> list[tuple[str, str]]:
-    """Returns the rounds, each with its task, that were begun with who went on: promoting again needs a reason then.
+    """Returns the rounds after the promotion that were begun, as (round, task). With any, `promote` needs a reason.
 
-    Raises UsageError where the format promotes nobody.
+    Raises UsageError if the format promotes nobody.
     """
     names = _round_names(admin.contest, admin.season)
     later = names[names.index(_promoting_round(admin)) + 1 :]
@@ -378,10 +381,11 @@ def _promoting_round(admin: ContestAdmin) -> str:
 
 
 def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> FormatEvent:
-    """Returns what follows from the boards of a round.
+    """Returns the event with the outcome of a round's boards.
 
     Raises:
-        UsageError: it was not played, is not the one whose end was noted, or somebody came after it was played.
+        UsageError: the round was not played, changed since it was recorded as complete, or lacks a submission that was
+            received later; or the boards have no outcome yet.
         Rejected: a baseline that promotion is measured with failed on every picture.
     """
     path, known = _played_folder(admin, first, task), admin.season.played_rounds.get((first, task))
@@ -405,7 +409,10 @@ def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> Forma
 
 
 def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | None = None) -> list[Results]:
-    """Returns the results of what was played, the latest round of each task unless one is named."""
+    """Returns the results of the round `phase` of each task, or of each task's latest round without it.
+
+    Raises UsageError if that round was not played.
+    """
     results = []
     for task in task_names(admin, only):
         names = _round_names(admin.contest, admin.season)
@@ -419,7 +426,7 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
 
 
 def read_progress(path: Path) -> ContestProgress:
-    """Returns what is being played and what waits, and changes nothing. Raises UsageError, Rejected, StoreFault."""
+    """Returns the jobs that run and the work that waits; changes nothing. Raises UsageError, Rejected, StoreFault."""
     folder = ContestFolder(path)
     folder.require()
     ledger, reader = folder.ledger(), ProgressReader(folder)
@@ -431,7 +438,7 @@ def read_progress(path: Path) -> ContestProgress:
 
 
 def read_contest(path: Path) -> tuple[Contest, Season]:
-    """Returns a contest's file and what its ledger says now, and changes nothing.
+    """Returns a contest's file and the season that its ledger folds to; changes nothing.
 
     Raises UsageError, Rejected, StoreFault.
     """
@@ -445,7 +452,7 @@ def read_contest(path: Path) -> tuple[Contest, Season]:
 
 
 def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) -> list[RoundFolder]:
-    """Returns the folders of a contest's rounds that were begun, of one round or task where one is named.
+    """Returns the folders of a contest's rounds that were begun, restricted to `phase` and `task` if given.
 
     Raises UsageError, Rejected, StoreFault.
     """
@@ -461,7 +468,7 @@ def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) 
 
 
 def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
-    """Yields how each played round was opened, and who plays in it."""
+    """Yields the opening event and the roster of each round that was begun."""
     for folder in admin.played_rounds():
         record, _ = round_record.read_round(folder.path)
         if record.round.opening is not None:
@@ -469,28 +476,28 @@ def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Ros
 
 
 def complete_rules(admin: ContestAdmin, rules: dict[str, Any]) -> dict[str, Any]:
-    """Returns rules with every default that their file left out."""
+    """Returns the rules completed with the defaults that the contest file left out."""
     kind = type(admin.contest.format.rules)
     complete: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
     return complete
 
 
 def changed_rules(admin: ContestAdmin) -> dict[str, tuple[Any, Any]]:
-    """Returns the rules of contest.yaml that differ from those that judged what was played: in force, and in the file.
+    """Returns the rules in contest.yaml that differ from the rules in force, as name: (value in force, value in file).
 
-    Nothing where nothing was played.
+    Rules in force are those by which the played rounds were judged. Empty if nothing was played.
     """
     recorded_rules = admin.season.rules or next((opening.contest["rules"] for opening, _ in opened_rounds(admin)), None)
     now = admin.contest.format.rules
     before = now if recorded_rules is None else type(now).model_validate(recorded_rules)
-    # Values are compared, not texts: a ledger writes the 1.0 of a file as 1.
+    # Compares values, not texts: a file's 1.0 is 1 in the ledger.
     changed = [name for name in type(now).model_fields if getattr(now, name) != getattr(before, name)]
     texts = [rules.model_dump(mode="json") for rules in (before, now)]
     return {name: (texts[0][name], texts[1][name]) for name in changed}
 
 
 def _check_rules(admin: ContestAdmin) -> None:
-    """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
+    """Raises UsageError if contest.yaml has other rules than those by which the played rounds were judged."""
     if changed := changed_rules(admin):
         names = ", ".join(f"rules.{name}" for name in changed)
         raise UsageError(
@@ -516,9 +523,9 @@ def _admit_players(
     identify: Callable[[ImageSource], Image],
     only: Sequence[str] | None = None,
 ) -> AdmittedRoster:
-    """Returns the baselines, and every submission of a task that still plays, as they were when they were received.
+    """Returns the baselines and the task's active submissions, with the digests that were received.
 
-    `only` are those that a format names, where it does.
+    `only` are the ids of the submissions that the format's plan names; None: all. Raises Rejected with all problems.
     """
     contest = admin.contest
     baselines = admission.admit_entries(contest, identify, complete=False)
@@ -551,10 +558,10 @@ def _admit_players(
 
 
 def _admit_received(admin: ContestAdmin, entry: Entry, backend: Backend) -> Image:
-    """Returns what is started for a submission that was received.
+    """Returns the image that is started for a received submission.
 
-    One that is refused now, because its image is gone or rules of admission are new, is started all the same: whether
-    it can be settled is found in play, where it ends no round for others.
+    If admission refuses it now, because its image is gone or a rule of admission is new, it is played nevertheless: a
+    failure in play concerns only this submission, while a refusal here would stop the round for everybody.
     """
     try:
         return backend.admit(_source(admin, entry))
@@ -564,7 +571,7 @@ def _admit_received(admin: ContestAdmin, entry: Entry, backend: Backend) -> Imag
 
 
 def submission_of(entry: Entry) -> Submission:
-    """Returns a submission that was received as a round's roster has it."""
+    """Returns an entry as a submission of a round's roster."""
     return Submission(
         id=entry.id,
         name=entry.name,
@@ -588,7 +595,7 @@ def _source(admin: ContestAdmin, entry: Entry) -> ImageSource:
 
 
 def _reusable_rounds(admin: ContestAdmin, phase: str, task: str) -> Iterator[ReusableRound]:
-    """Yields the rounds before this one, the latest first."""
+    """Yields the played rounds before `phase`, the latest first."""
     names = _round_names(admin.contest, admin.season)
     for name in reversed(names[: names.index(phase)]):
         folder = admin.folder.round(name, task)

@@ -1,4 +1,4 @@
-"""What is shipped beside the program, copied to where somebody can change it: `sparring copy`."""
+"""Copies files that are shipped with the program to a place where they can be edited: `sparring copy`."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 
 FOLDERS = ("docs", "examples", "images", "k8s", "schemas")
-"""The shipped folders, by the names that they have in the repository."""
+"""The shipped folders, by their names in the repository."""
 _LEFT_BY_PYTHON = shutil.ignore_patterns("__pycache__")
 
 
 def list_shipped() -> list[str]:
-    """Returns what can be named: the shipped folders, and what is in them on the first level."""
+    """Returns the names of the shipped folders, and of the files and folders on their first level."""
     found = []
     for name in FOLDERS:
         inside = sorted(path.name for path in resources.resource_path(name).iterdir() if path.name != "__pycache__")
@@ -23,12 +23,12 @@ def list_shipped() -> list[str]:
 
 
 def copy_shipped(names: Sequence[str], into: Path) -> list[Path]:
-    """Copies shipped files and folders below a folder, under the paths that they have in the repository.
+    """Copies shipped files and folders below `into`, under their paths in the repository; returns the copies' paths.
 
-    So what they name in each other, such as baselines in a contest file, is found. Returns what was made.
+    With these paths, references between them, such as baselines in a contest file, stay valid.
 
     Raises:
-        UsageError: nothing of that name is shipped, something lies there already, or it cannot be written.
+        UsageError: nothing of that name is shipped, a target exists already, or it cannot be written.
     """
     parts = sorted({_shipped_path(name) for name in names})
     wanted = [part for part in parts if not set(part.parents) & set(parts)]
@@ -45,7 +45,7 @@ def copy_shipped(names: Sequence[str], into: Path) -> list[Path]:
             else:
                 shutil.copy(source, target)
         except OSError as error:
-            # copytree goes on after a file that fails, and says of each what it was.
+            # copytree goes on after a file that fails, and raises one error with a list of (source, target, reason).
             why = error.args[0][0][2] if isinstance(error, shutil.Error) else error
             shutil.rmtree(target, ignore_errors=True)
             target.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ def copy_shipped(names: Sequence[str], into: Path) -> list[Path]:
 
 
 def _shipped_path(name: str) -> PurePosixPath:
-    """Returns the path of something shipped, from the repository's root."""
+    """Returns the path of a shipped file or folder, relative to the repository's root. Raises UsageError."""
     path = PurePosixPath(name)
     if ".." in path.parts or path.parts[:1] not in {(each,) for each in FOLDERS}:
         raise UsageError(f"{printable(name, 200)} is not shipped; `sparring copy` lists what is")

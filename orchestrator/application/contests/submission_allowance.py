@@ -1,4 +1,4 @@
-"""What a team may hand in now, said before it does (rules A1, A4, C9)."""
+"""How many submissions a team has left, so that it knows before it submits (rules A1, A4, C9)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from orchestrator.intake.contest_file import Contest
 
 @dataclass(frozen=True, slots=True)
 class TriesLeft:
-    """What a team may still hand in on one side of a task.
+    """How many submissions a team has left on one side of a task.
 
     `used` and `allowed` count the whole contest (A4), `used_today` and `allowed_today` one day in UTC (C9); what is
-    allowed is None without a limit. `waiting` arrivals of the team on this task are not decided yet, and may use up
-    one each. `problems` are why nothing of this kind would be received now.
+    allowed is None without a limit. `waiting` counts the team's arrivals on this task without an outcome: each may use
+    up one. `problems` are the reasons why no submission on this side would be received now.
     """
 
     task: str
@@ -29,7 +29,7 @@ class TriesLeft:
 
 
 def tries_left(season: Season, contest: Contest, team: str, day: str) -> Iterator[TriesLeft]:
-    """Yields what a team may still hand in, by task and side; `day` is one in UTC, as 2026-11-23."""
+    """Yields what a team has left on each task and side. `day` is a day in UTC, such as 2026-11-23."""
     rules = contest.format
     sides = (Side.ATTACK,) if rules.picture_formats() else rules.programs
     waiting = [arrival.task for arrival in season.pending_arrivals.values() if arrival.team == team]

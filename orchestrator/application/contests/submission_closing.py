@@ -1,4 +1,4 @@
-"""Organizers close submissions before a date of the contest file does, and open them again."""
+"""Closes submissions before the contest file's date for the organizers, and opens them again."""
 
 from datetime import datetime
 
@@ -12,9 +12,10 @@ from orchestrator.intake.contest_file import Contest
 
 
 def close_submissions(admin: ContestAdmin, reason: str = "") -> Closing:
-    """Notes that nothing is received from now on, and returns that.
+    """Records that no submission is received from now on, and returns the closing.
 
-    What came before is admitted, however long that takes. Raises UsageError where `closing_obstacle` says why not.
+    Submissions that arrived before are still admitted, however long that takes. Raises UsageError with
+    `closing_obstacle`'s text, if there is one.
     """
     event = validated(contest_events.SubmissionsClosed, actor=admin.actor, reason=reason)
     with admin.alone():
@@ -24,9 +25,9 @@ def close_submissions(admin: ContestAdmin, reason: str = "") -> Closing:
 
 
 def reopen_submissions(admin: ContestAdmin, reason: str) -> SubmissionWindow:
-    """Notes that the contest file's dates decide again, and returns what they say now.
+    """Records that the contest file's dates decide again, and returns the window that they give now.
 
-    Raises UsageError where `reopening_obstacle` says why not, or there is no reason.
+    Raises UsageError with `reopening_obstacle`'s text, if there is one, or if `reason` is missing.
     """
     event = validated(contest_events.SubmissionsReopened, actor=admin.actor, reason=reason)
     with admin.alone():
@@ -37,7 +38,7 @@ def reopen_submissions(admin: ContestAdmin, reason: str) -> SubmissionWindow:
 
 
 def closing_obstacle(contest: Contest, season: Season, now: datetime) -> str:
-    """Returns why submissions cannot be closed now, "" where they can."""
+    """Returns why submissions cannot be closed now, "" if they can."""
     if contest.format.closes_itself:
         return f"nobody closes submissions of the format {contest.file.format}: {contest.format.closes_itself}"
     window = submission_window(contest.file, season.closing, now)
@@ -51,10 +52,10 @@ def closing_obstacle(contest: Contest, season: Season, now: datetime) -> str:
 
 
 def reopening_obstacle(contest: Contest, season: Season) -> str:
-    """Returns why submissions cannot be opened again, "" where they can.
+    """Returns why submissions cannot be opened again, "" if they can.
 
-    They stay closed once something was decided by the submissions that there were: whoever came later would know it,
-    and would be no part of it. They stay closed once the hidden labels are published.
+    They stay closed once something was decided from the submissions so far: a later team would know the decision, and
+    would have had no part in it. They also stay closed once the hidden labels are published.
     """
     if season.closing is None:
         return "the organizers did not close submissions; dates are changed in contest.yaml (`opens`, `closes`)"

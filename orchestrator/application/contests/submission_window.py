@@ -1,4 +1,4 @@
-"""Whether submissions are received at a time: by the dates of the contest file, and by what the organizers did."""
+"""Whether submissions are received at a time, by the contest file's dates and by the organizers' closing event."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,19 +9,19 @@ from orchestrator.domain.text import printable
 from orchestrator.intake.contest_file import ContestFile
 
 REASON_SHOWN = 300
-"""Characters of a reason in a sentence that tells it."""
+"""The most characters of a reason that a sentence quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionWindow:
-    """When submissions are received, and whether they are at one time.
+    """When submissions are received, and whether they are received at a given time.
 
     Attributes:
         state: whether that time is before the opening, in between, or after the close.
-        opens: when they open, by the contest file; None: with the contest.
-        closes: when they close or closed, by the organizers' act where there is one, else by the contest file; None:
-            nobody said when.
-        closing: the organizers' act; None where the contest file's dates decide.
+        opens: when submissions open, by the contest file; None: with the contest.
+        closes: when they close or closed, by the organizers' closing if there is one, else by the contest file; None:
+            no close is planned.
+        closing: the organizers' closing; None if the contest file's dates decide.
     """
 
     state: Literal["early", "open", "closed"]
@@ -31,16 +31,16 @@ class SubmissionWindow:
 
     @property
     def reason(self) -> str:
-        """Why the organizers closed them, as a page or a message shows it; empty where they did not, or did not say."""
+        """The organizers' reason, as a page or a message shows it; empty without a closing or without a reason."""
         return printable(self.closing.reason, REASON_SHOWN) if self.closing else ""
 
 
 def submission_window(file: ContestFile, closing: Closing | None, at: datetime) -> SubmissionWindow:
-    """Returns when submissions are received, and whether they are at a time.
+    """Returns when submissions are received, and whether they are received at a time.
 
     Args:
         file: the contest file, with its dates.
-        closing: the organizers' act that keeps submissions closed, see `Season.closing`. None for what came before.
+        closing: the organizers' closing, see `Season.closing`. None to judge a submission that came before it.
         at: the time.
     """
     if closing is not None:

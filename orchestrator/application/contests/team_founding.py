@@ -1,4 +1,4 @@
-"""A team that somebody founds alone: others join it later."""
+"""Founds a team with one person; others join it later."""
 
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.domain import contest_events
@@ -7,10 +7,10 @@ from orchestrator.errors import UsageError
 
 
 def found_team(admin: ContestAdmin, team: str, founder: contest_events.PersonRecord) -> None:
-    """Notes a new team with its first person. A team that this person is in already stays as it is.
+    """Records a new team with its first person. Does nothing if this person is already in a team of this name.
 
     Raises:
-        UsageError: the name is somebody else's team's, too like one, or nobody can see it.
+        UsageError: another team has this name or one too similar, or the name has no visible character.
         Rejected: the rules for teams are against it.
     """
     validated(contest_events.TeamAdded, actor=admin.actor, team=team, people=[founder])

@@ -1,4 +1,4 @@
-"""What became of a team's submissions in the rounds, as the team may see it (rules A2, C9), and its receipts."""
+"""A team's results and findings in the rounds, as the team may see them (rules A2, C9), and its receipts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from orchestrator.scoring.results_file import FindingPart, Results
 
 @dataclass(frozen=True, slots=True)
 class TeamFinding:
-    """A finding against a submission. `part` is what everybody may see of it; `id` is the one in the ledger.
+    """A finding against a submission. `part` is its public part; `id` is its id in the ledger.
 
-    `label` names it among those of its contest without saying its id, which follows from hidden data.
+    `label` identifies it within its contest without showing the id, which is derived from hidden data.
     """
 
     id: str
@@ -30,14 +30,14 @@ class TeamFinding:
 
 @dataclass(frozen=True)
 class TeamReports:
-    """The private page of each team by its name, and the findings by submission."""
+    """The private pages by team name, and the findings by submission."""
 
     pages: Mapping[str, TeamPage]
     findings: Mapping[str, tuple[TeamFinding, ...]]
 
 
 def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamReports:
-    """Returns what each team may see of these rounds. Raises StoreFault where a record is damaged."""
+    """Returns what each team may see of these rounds. Raises StoreFault if a record is damaged."""
     story = report_writer.read_history(folder)
     results = [report_writer.read_results(each) for each in rounds]
     public = [redaction.redact_results(each) for each in results]
@@ -50,7 +50,7 @@ def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamR
 
 
 def read_receipt(folder: ContestFolder, submission: str) -> bytes:
-    """Returns the receipt of a submission, every byte as it was signed. Raises StoreFault where it is missing."""
+    """Returns the receipt of a submission, byte for byte as it was signed. Raises StoreFault if it is missing."""
     path = folder.path / "receipts" / f"{submission}.json"
     try:
         return path.read_bytes()

@@ -1,4 +1,4 @@
-"""What is noted when a team is added: its people, and whoever is thereby known to be of the organizing institution."""
+"""Computes the changes when a team is added: its people, and who is thereby of the organizing institution (A5)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,14 +17,14 @@ TeamMembers = tuple[str, list[Person]]
 def team_changes(
     season: Season, contest_format: Format[Any], team: str, people: Sequence[contest_events.PersonRecord]
 ) -> list[TeamMembers]:
-    """Returns the team and every other one that changes by it, with the people that each has from now on.
+    """Returns the team, and all other teams that change because of it, with the people whom each has from now on.
 
-    Who is of the organizing institution in one team is so in every other (A5).
+    A person marked as of the organizing institution in one team is marked so in all teams (A5).
 
     Raises:
-        UsageError: there is nobody in it, or one person twice, or an id that cannot be compared with others; or
-            nobody can see a new name, or another team's differs in case, spaces or invisible characters only.
-        Rejected: what the team and its people play already cannot be played by the same people (A1).
+        UsageError: the team is empty or names a person twice; an id cannot be compared with others; a name has no
+            visible character; or another team's name differs only in case, spaces or invisible characters.
+        Rejected: these people may not be in one team because of what they and the team play already (A1).
     """
     if team not in season.teams and not fold_name(team):
         raise UsageError("a team's name needs a character that people can see; take another")
@@ -47,12 +47,12 @@ def team_changes(
 
 
 def newly_known_organizers(season: Season) -> list[TeamMembers]:
-    """Returns the teams with somebody who is known to be of the organizing institution and not marked so yet (A5)."""
+    """Returns the teams with a person who is of the organizing institution and not marked so there yet (A5)."""
     return _teams_with_organizers(season, season.organizer_keys())
 
 
 def _teams_with_organizers(season: Season, known: frozenset[str]) -> list[TeamMembers]:
-    """Returns the teams whose people change when these are of the organizing institution, with the people."""
+    """Returns the teams in which marking the people `known` as organizers changes somebody, with their new people."""
     marked = [(name, _with_known_organizers(members, known)) for name, members in season.teams.items()]
     return [(name, members) for name, members in marked if tuple(members) != season.teams[name]]
 

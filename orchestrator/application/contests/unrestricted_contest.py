@@ -1,9 +1,9 @@
-"""An unrestricted contest in use: its state, folded from the ledger, and everything that may be noted in it.
+"""An unrestricted contest in use: its state, folded from the ledger, and the ways to append events to it.
 
-What people ask for is a command of `formats.unrestricted.commands`. `act` first runs what time has made necessary,
-then the command, and appends the events of both at once; `tick` runs what is due and nothing else. Both decide while
-they hold the contest, so that any number of processes may run them: nothing is decided by an old state, and what is
-due is noted once.
+People's requests are commands of `formats.unrestricted.commands`. `act` first takes the actions that are due, such as
+closing a week, then runs the command, and appends the events of both at once; `tick` only takes the actions that are
+due. Both hold the contest's write lock while they decide, so that any number of processes may run them: nothing is
+decided from an old state, and each action that is due is recorded once.
 """
 
 import threading
@@ -32,26 +32,26 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.stores.base import Ledger, LedgerEntry, format_time
 
 _DAYS_KEPT = 64
-"""The boards of so many days are kept by a process that is asked for them again and again."""
+"""The number of days whose boards a process keeps in memory."""
 T = TypeVar("T")
 Command = Callable[[State, datetime], Result]
-"""What somebody asks for: given the state and the time, it returns the events to append, or why not."""
+"""A request: a function of the state and the time that returns the events to append, or a refusal."""
 
 
 class UnrestrictedContest:
-    """One contest, for the threads of a process; other processes may have it open too.
+    """One contest, which the threads of a process share; other processes may have it open too.
 
-    The time is an argument of everything that depends on it. It counts in whole milliseconds, as the ledger writes it,
-    and never before that of the ledger's last entry.
+    Methods that depend on the time take it as an argument. It is rounded down to milliseconds, as the ledger writes it,
+    and is at least the time of the ledger's last entry.
     """
 
     def __init__(self, folder: ContestFolder, rules: UnrestrictedRules) -> None:
-        """Raises StoreFault where the ledger is damaged, Rejected where an event of it may not have happened."""
+        """Raises StoreFault if the ledger is damaged, Rejected if the rules do not allow one of its events."""
         self.folder, self._rules = folder, rules
         self._lock = threading.Lock()
         self._folding_past = threading.Lock()
         self._past: dict[date, tuple[Leaderboard, ...]] = {}
-        """The boards of days that are over: nothing is noted of them any more."""
+        """The boards of days that are over, which no later event changes."""
         self._ledger: Ledger = folder.ledger()
         try:
             self._fold()
@@ -60,23 +60,23 @@ class UnrestrictedContest:
             raise
 
     def read(self, view: Callable[[State], T]) -> T:
-        """Returns what `view` makes of the state as it is now; it must keep nothing of the state itself.
+        """Returns `view` of the current state; the result must hold no reference to the state itself.
 
-        What is due and was not run yet has not happened there: nothing is shown early.
+        Actions that are due but not recorded yet have not happened in this state, so nothing is shown early.
         """
         with self._lock:
             self._learn()
             return view(self._state)
 
     def act(self, command: Command, now: datetime) -> tuple[FormatEvent, ...]:
-        """Runs what is due, then a command, and appends the events of both in one transaction.
+        """Takes the actions that are due, then runs a command, and appends the events of both in one transaction.
 
         Returns:
-            The command's events; none where what was asked for is done already.
+            The command's events; none if the request was already fulfilled.
 
         Raises:
-            Rejected: the command refuses, with every reason. What was due is noted all the same.
-            StoreFault, Busy: nothing is noted.
+            Rejected: the command refuses, with all reasons. The actions that were due are recorded nevertheless.
+            StoreFault, Busy: nothing is recorded.
         """
         with self._deciding():
             at = self._time(now)
@@ -91,13 +91,13 @@ class UnrestrictedContest:
         return events
 
     def propose(self, event: FormatEvent, now: datetime) -> None:
-        """Appends an event that somebody asks for, if it may happen now. Raises like `act`."""
+        """Appends an event if the rules allow it now. Raises like `act`."""
         self.act(lambda state, at: commands.propose(state, at, event), now)
 
     def tick(self, now: datetime) -> list[Action]:
-        """Runs what time has made necessary, and returns it in order: nothing where it was run before.
+        """Takes the actions that are due now and returns them in order, none if they were already taken.
 
-        Raises StoreFault, Busy: then nothing is noted.
+        Raises StoreFault or Busy, and then nothing is recorded.
         """
         with self._lock:
             self._learn()
@@ -110,13 +110,13 @@ class UnrestrictedContest:
         return actions
 
     def boards_of_day(self, day: date, now: datetime) -> tuple[Leaderboard, ...]:
-        """Returns the boards as they were when a day of the contest's zone was over: those of the ledger up to then.
+        """Returns the boards at the end of a day of the contest's time zone, or the current boards for today.
 
-        The boards of today are as they are now. The ledger of a long contest takes seconds, for whoever asks: it is
-        folded for one day at a time.
+        Folding the ledger of a long contest takes seconds, and anybody may ask for it: one day is folded at a time.
 
         Raises:
-            UsageError: the day is before the contest or after today; Busy where another day is being folded.
+            UsageError: the day is before the contest or after today.
+            Busy: another day is being folded.
         """
         zone, opened_at = self.read(lambda state: (state.zone, state.opened_at or state.at))
         first, today = local_day(opened_at, zone), local_day(now, zone)
@@ -138,33 +138,33 @@ class UnrestrictedContest:
         return found
 
     def _boards_before(self, end: datetime) -> tuple[Leaderboard, ...]:
-        """Returns the boards of the ledger before an instant, from a ledger of its own: others go on meanwhile."""
+        """Returns the boards from the entries before an instant, read on a connection of its own without the lock."""
         with closing(self.folder.ledger()) as ledger:
             dated = ((each.event, datetime.fromisoformat(each.time)) for each in ledger.read())
             before = takewhile(lambda entry: entry[1] < end, dated)
             return boards(fold(self._rules, ((event, at) for event, at in before if isinstance(event, ContestEvent))))
 
     def entry_of(self, picture: str) -> tuple[int, str] | None:
-        """Returns the number and the hash of the entry that received a picture, None where there is none."""
+        """Returns the receipt number and the entry's hash of a received picture, None if there is no such picture."""
         with self._lock:
             self._learn()
             known = self._state.pictures.get(picture)
             return None if known is None else (known.receipt, self._hashes[picture])
 
     def transfers(self) -> list[tuple[datetime, Transfer]]:
-        """Returns every transfer of money with its time, in their order."""
+        """Returns all transfers of money, each with its time, in the order of the ledger."""
         with self._lock:
             self._learn()
             return list(self._transfers)
 
     def close(self) -> None:
-        """Lets go of the ledger."""
+        """Closes the ledger."""
         with self._lock:
             self._ledger.close()
 
     @contextmanager
     def _deciding(self) -> Iterator[None]:
-        """Keeps everybody else from noting anything. Where an error ends it, the ledger is read again."""
+        """Holds the contest's write lock and applies new entries. After an error, the next use folds it anew."""
         with self._lock, self.folder.writing():
             self._learn()
             try:
@@ -185,18 +185,18 @@ class UnrestrictedContest:
         return max(now.replace(microsecond=now.microsecond // 1000 * 1000), self._state.at)
 
     def _fold(self) -> None:
-        """Learns the whole ledger from its beginning."""
+        """Folds the whole ledger from its beginning."""
         self._state, self._is_ahead = State(self._rules), False
         self._hashes: dict[str, str] = {}
-        """Picture -> the hash of the entry that received it: what its receipt says."""
+        """Picture -> the hash of the entry that received it, which its receipt shows."""
         self._transfers: list[tuple[datetime, Transfer]] = []
         self._learn_all(self._ledger.read())
         if self._state.opened_at is None:
             raise StoreFault(f"{self.folder.path} holds no contest that was opened; put its ledger back from a copy")
 
     def _learn(self) -> None:
-        """Learns what others noted meanwhile. Raises like the constructor."""
-        if self._is_ahead:  # the state has learned events that were not appended
+        """Applies entries that other processes appended since the last read. Raises like the constructor."""
+        if self._is_ahead:  # events were applied to the state that were not appended
             self._fold()
         self._learn_all(self._ledger.read_new())
 
@@ -210,18 +210,18 @@ class UnrestrictedContest:
                 self._hashes[entry.event.picture] = entry.hash
 
     def _note_transfers(self, at: datetime) -> None:
-        """Notes when the transfers were made that the state has learned since it was called before."""
+        """Adds the transfers that the state has gained since the last call, with their time `at`."""
         made = self._state.books.transfers if self._state.books else {}
         self._transfers += [(at, each) for each in islice(made.values(), len(self._transfers), None)]
 
 
 @contextmanager
 def open_unrestricted(path: Path) -> Iterator[UnrestrictedContest]:
-    """Gives the unrestricted contest in a folder.
+    """Opens the unrestricted contest in a folder.
 
     Raises:
-        UsageError: there is no contest, or it is of another format.
-        Rejected: its file cannot be read, or an event of its ledger may not have happened.
+        UsageError: there is no contest, or it has another format.
+        Rejected: its file cannot be read, or the rules do not allow an event of its ledger.
         StoreFault: its ledger is damaged.
     """
     folder = ContestFolder(path)

@@ -1,6 +1,6 @@
-"""What somebody sees of an unrestricted contest: made of what `visibility` lets them see, and of nothing else (U5, U8).
+"""Views of an unrestricted contest for one viewer, made only from what `visibility` lets the viewer see (U5, U8).
 
-Each function takes the state and returns values that keep nothing of it.
+Each function takes the state and returns values that hold no reference to it.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _DEFENCE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks: the teams that they are in, and what they are called on the review board, "" for nobody of it."""
+    """The person who looks: their teams, and their name on the review board, "" if they are no member."""
 
     teams: tuple[str, ...] = ()
     member: str = ""
@@ -39,7 +39,7 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class RatingView:
-    """What one rater answered, in words; `reported` where they answered nothing."""
+    """One rater's answers, in words; `reported` if the rater reported the picture and answered nothing."""
 
     rater: str
     presence: tuple[tuple[str, str], ...] = ()
@@ -50,7 +50,7 @@ class RatingView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """What a defence answers to a picture. `breaks`: whether that breaks it if the ruling stands (U7)."""
+    """A defence's answer to a picture. `breaks`: whether it breaks the defence if the ruling stands (U7)."""
 
     defence: str
     answer: str
@@ -60,7 +60,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class PictureView:
-    """A picture and all that is public of it. `is_appealed`: whether an appeal against its ruling waits."""
+    """A picture with everything public about it. `is_appealed`: whether an appeal against its ruling is open."""
 
     id: str
     team: str
@@ -82,7 +82,7 @@ class PictureView:
 
 @dataclass(frozen=True, slots=True)
 class WeekView:
-    """A week, and how many pictures it has, None while it is open: their number is nobody's business (U5)."""
+    """A week and its number of pictures: None while it is open, when nobody may know it (U5)."""
 
     id: str
     opens: datetime
@@ -92,7 +92,7 @@ class WeekView:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """A board as its table shows it: heads, and rows of texts, of which the second is whose row it is."""
+    """A board as a table: column heads, and rows of texts; a row's second text names whose row it is."""
 
     title: str
     heads: tuple[str, ...]
@@ -100,19 +100,19 @@ class BoardTable:
 
 
 def member_names(state: State, person: str) -> tuple[str, ...]:
-    """Returns what somebody is called on the review board: a name as its member, and one for each case of theirs."""
+    """Returns a person's names on the review board: one as a member, and one for each case as an outside member."""
     key = person_key(person) if person else ""
     seats = [state.board.members, *state.board.outside.values()]
     return tuple(name for seat in seats for name, who in seat.items() if key and who == key)
 
 
 def viewer_of(state: State, person: str, teams: Iterable[str]) -> Viewer:
-    """Returns who looks, by their id in the ledger and their teams."""
+    """Returns the viewer for a person's id in the ledger and their teams."""
     return Viewer(tuple(teams), next(iter(member_names(state, person)), ""))
 
 
 def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
-    """Returns the weeks, the latest first; their pictures are counted without the cases of a conflict."""
+    """Returns the weeks, the latest first; pictures with which the viewer has a conflict are not counted."""
     counts: dict[str, int] = {}
     for each in visible_pictures(state, member=viewer.member, today=now):
         counts[each.week] = counts.get(each.week, 0) + 1
@@ -124,7 +124,7 @@ def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
 
 @dataclass(frozen=True, slots=True)
 class RaterView:
-    """A rater who was tested, as everybody sees them: by the hidden items answered before the last close (U6)."""
+    """A rater's public record: the hidden items that they answered before the last close of a week (U6)."""
 
     rater: str
     hidden: int
@@ -133,7 +133,7 @@ class RaterView:
 
 
 def raters(state: State) -> list[RaterView]:
-    """Returns the raters by their ids. What they answered about hidden items is told when the week has closed."""
+    """Returns the raters who have a public record or were removed, by id. A record changes when a week closes."""
     return [
         RaterView(name, *each.published, each.is_removed)
         for name, each in sorted(state.raters.items())
@@ -144,9 +144,9 @@ def raters(state: State) -> list[RaterView]:
 def pictures_of_week(
     state: State, viewer: Viewer, week: str, now: datetime, part: slice = slice(None)
 ) -> tuple[list[PictureView], int] | None:
-    """Returns the pictures of a closed week, or a part of them, and how many there are for this viewer.
+    """Returns a part of a closed week's pictures that the viewer may see, and the number of all these.
 
-    Returns None where there is no such week or it is open (U5).
+    Returns None if there is no such week or it is open (U5).
     """
     if week not in state.closed_weeks:
         return None
@@ -156,13 +156,13 @@ def pictures_of_week(
 
 
 def defence_state(state: State, defence: str) -> str:
-    """Returns how far a defence is, in words; why it is refused, where it is."""
+    """Returns a defence's status in words, with the reason if it has one."""
     found = state.defences[defence]
     return f"{_DEFENCE_WORDS[found.status]}{': ' if found.why else ''}{found.why}"
 
 
 def find_picture(state: State, viewer: Viewer, picture: str, now: datetime) -> PictureView | None:
-    """Returns a picture, None where there is none that this viewer may see."""
+    """Returns a picture, None if there is none with this id that the viewer may see."""
     found = state.pictures.get(picture)
     return picture_view(state, found) if found is not None and may_see(state, viewer, found, now) else None
 
@@ -173,32 +173,32 @@ def pictures_of_team(state: State, team: str) -> list[PictureView]:
 
 
 def contestable_pictures(state: State, team: str, now: datetime) -> list[PictureView]:
-    """Returns the pictures whose ruling a team may appeal against now (U8)."""
+    """Returns the pictures with a ruling against which a team may appeal now (U8)."""
     own = (state.pictures[each] for each in state.unsettled)
     return [picture_view(state, each) for each in own if concerns(state, each, team) and _may_appeal(state, each, now)]
 
 
 def concerns(state: State, picture: Picture, team: str) -> bool:
-    """Returns whether a ruling concerns a team: a valid picture those whom it breaks, another one its own team (U8)."""
+    """Returns whether a ruling concerns a team (U8): a valid picture breaks its defence, or its own one is invalid."""
     if picture.status is PictureStatus.VALID:
         return any(each.team == team and state.breaks(each, picture) for each in state.defences.values())
     return picture.team == team and picture.status is PictureStatus.INVALID
 
 
 def is_party(state: State, picture: Picture, team: str) -> bool:
-    """Returns whether a picture is a team's own, or its ruling concerns the team, or did when the team appealed."""
+    """Returns whether a picture is a team's own, its ruling concerns the team, or the team appealed against it."""
     appealed = any(state.appeals[each].team == team for each in picture.appeals)
     return picture.team == team or appealed or concerns(state, picture, team)
 
 
 def may_see(state: State, viewer: Viewer, picture: Picture, now: datetime) -> bool:
-    """Returns whether a picture is there for a viewer: public, or their team's own; never that of a conflict."""
+    """Returns whether a viewer may see a picture: it is public or their team's, and they have no conflict with it."""
     is_there = picture.team in viewer.teams or picture.status is not PictureStatus.RECEIVED
     return is_there and not (viewer.member and is_recused(state, viewer.member, state.teams_of_picture(picture), now))
 
 
 def picture_view(state: State, picture: Picture) -> PictureView:
-    """Returns a picture with what raters and defences answered. Panels are shown once their appeal is decided (U8)."""
+    """Returns a picture with raters' and defences' answers, an appeal's panel only once the appeal is decided (U8)."""
     panels = [state.appeals[each].panel for each in picture.appeals if state.appeals[each].decided]
     ratings = [*picture.ratings, *(rating for panel in panels for rating in panel)]
     return PictureView(
@@ -250,8 +250,8 @@ def _answer_view(state: State, defence: Defence, picture: Picture) -> AnswerView
 
 
 def board_table(board: Leaderboard) -> BoardTable:
-    """Returns a board as its table shows it."""
-    counted = {"", "pictures"}  # what a title says without its unit
+    """Returns a board as a table."""
+    counted = {"", "pictures"}  # units that a column's head leaves out
     columns = [each.title if each.unit in counted else f"{each.title} ({each.unit})" for each in board.columns]
     heads = ("Rank", board.title, f"{board.measure}", *columns, "Remarks")
     return BoardTable(board.title, heads, tuple(_row(board, each) for each in board.rows))

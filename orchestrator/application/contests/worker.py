@@ -1,11 +1,11 @@
-"""A worker: does what a contest's ledger asks for. It admits what arrived, and plays the rounds that were requested.
+"""A worker: admits the arrivals in a contest's ledger, and plays the rounds that were requested.
 
-In an unrestricted contest it also runs what time has made necessary, such as closing a week, and requests the rounds
-that follow from it.
+In an unrestricted contest it also takes the actions that are due at a time, such as closing a week, and requests the
+rounds that follow.
 
-What waits is known from the ledger alone, and each arrival and each request is held by a lock that the kernel takes
-back from a killed process. So any number of workers may run on a contest, and be killed: nothing is done twice, and
-nothing is lost.
+A worker reads from the ledger alone what waits, and locks each arrival and each request while it works on it. The
+kernel frees the locks of a killed process. So any number of workers may run on a contest, and be killed: nothing is
+done twice, and nothing is lost.
 """
 
 import threading
@@ -34,19 +34,19 @@ from orchestrator.ledger.round_folder import lock_folder
 from orchestrator.sandboxes.base import Backend
 
 REQUESTS = "requests"
-"""The folder of a contest with a folder for each request, which a worker holds while it plays."""
+"""The folder in a contest's folder that holds one folder for each request; a worker locks it while it plays."""
 PROCESS = "process"
-"""The backend of a worker that is told of none."""
+"""The default backend of a worker."""
 POLL_SECONDS = 1.0
-"""Seconds between two looks at a ledger in which nothing waits."""
+"""Seconds between two reads of a ledger in which nothing waits."""
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
-"""Seconds before what failed by a fault of ours is tried again: twice as many after each failure."""
+"""Seconds before work that failed by a fault of ours is tried again: doubled after each failure, up to the second."""
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a worker did. `what` is `arrival`, `round` or `time`, `outcome` one word, and `text` says more."""
+    """A piece of work done. `what` is `arrival`, `round` or `time`, `outcome` one word, and `text` has the details."""
 
     what: str
     id: str
@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker is told: which contest, how to play, who it is, and whether it ends where nothing waits."""
+    """A worker's options: the contest, how to play, the actor's name, and with `once`, to end when nothing waits."""
 
     contest: Path
     how: RunOptions
@@ -69,7 +69,7 @@ class Work:
 
 @dataclass
 class _Delays:
-    """What failed by a fault of ours, how often, and when it is tried again. With `once` it is not."""
+    """The arrivals or requests that failed by a fault of ours, and when they are tried again: with `once`, never."""
 
     once: bool
     last_fault: SparringError | None = None
@@ -77,12 +77,12 @@ class _Delays:
     _until: dict[str, float] = field(default_factory=dict)
 
     def due(self, ids: Iterable[str]) -> list[str]:
-        """Returns what may be tried now."""
+        """Returns those of `ids` that may be tried now."""
         now = time.monotonic()
         return [each for each in ids if each not in self._until or (not self.once and now >= self._until[each])]
 
     def put_off(self, id_: str, fault: SparringError) -> None:
-        """Notes a failure."""
+        """Counts a failure, and sets the time of the next try."""
         self.last_fault = fault
         count = self._failures[id_] = self._failures.get(id_, 0) + 1
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (count - 1))
@@ -90,14 +90,14 @@ class _Delays:
         _log.warning("work_put_off", what=id_, failures=count, seconds=delay, reason=str(fault))
 
     def pass_over(self, id_: str) -> None:
-        """Leaves to another worker what that one is at."""
+        """Skips for `POLL_SECONDS` what another worker has locked."""
         self._until[id_] = time.monotonic() + POLL_SECONDS
 
 
 def require_isolation(contest: Contest, how: RunOptions) -> None:
-    """Raises UsageError where every program would be refused, because nothing here isolates it.
+    """Raises UsageError if the backend isolates no players, so that every program would be refused.
 
-    Its authors would be told of a fault that is the organizers'.
+    Otherwise its authors would be blamed for a mistake of the organizers.
     """
     is_process = (how.backend or PROCESS) == PROCESS and how.executor != KUBERNETES
     if is_process and not how.allow_unisolated and not contest.format.picture_formats():
@@ -108,9 +108,10 @@ def require_isolation(contest: Contest, how: RunOptions) -> None:
 
 
 class Worker:
-    """Works until `stop` is set, or, once, until nothing waits.
+    """Works until `stop` is set or, with `once`, until nothing waits.
 
-    Two threads have a ledger each, so that what arrives is admitted while a round is played.
+    It has two threads, each with its own connection to the ledger, so that arrivals are admitted while a round is
+    played.
     """
 
     def __init__(self, work: Work) -> None:
@@ -118,19 +119,19 @@ class Worker:
         self.stop = threading.Event()
         self._broken: Exception | None = None
         self._weeks: UnrestrictedContest | None = None
-        """What becomes due by time, None until it is asked for, and in other formats."""
+        """The contest's weekly actions; None before the first use, and in other formats."""
         self._weeks_lock = threading.Lock()
         self._requested: set[tuple[str, str, tuple[str, ...]]] = set()
-        """Rounds, by name, task and who waits in one that was played, that it requested: one that failed waits for
-        somebody who looks at it."""
+        """Rounds that this worker requested: name, task, and the defences that waited in a played round. None is
+        requested again: a failed round waits until somebody looks at it."""
         self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
 
     def run(self) -> None:
-        """Works; KeyboardInterrupt ends it after the step in hand.
+        """Works; KeyboardInterrupt ends it after the admission in progress.
 
         Raises:
             UsageError, StoreFault, Rejected: there is no such contest, or it cannot be read.
-            SparringError: once, and something was left for a fault of ours.
+            SparringError: with `once`, if a fault of ours left work undone.
         """
         with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
             require_isolation(admin.contest, self._work.how)
@@ -155,13 +156,13 @@ class Worker:
         if self._broken is not None:
             raise self._broken
         if self._work.once:
-            self._loop(self._play_next, self._rounds)  # what the other thread made necessary at last
+            self._loop(self._play_next, self._rounds)  # rounds that the other thread's last actions made necessary
         for delays in (self._admissions, self._rounds):
             if self._work.once and delays.last_fault is not None:
                 raise delays.last_fault
 
     def _run_admissions(self) -> None:
-        """Admits; what nobody expected ends the worker, so that somebody sees it."""
+        """Admits arrivals; an unexpected exception ends the worker, so that somebody sees it."""
         try:
             self._loop(self._tick_or_admit, self._admissions)
         except Exception as error:  # noqa: BLE001  # raised again by the thread that runs the worker
@@ -169,7 +170,7 @@ class Worker:
             self.stop.set()
 
     def _await(self, admissions: threading.Thread) -> None:
-        """Waits until the admission in hand has ended."""
+        """Waits until the admission in progress has ended."""
         while admissions.is_alive():
             try:
                 admissions.join()
@@ -177,14 +178,14 @@ class Worker:
                 self.stop.set()
 
     def _loop(self, do_next: Callable[[ContestAdmin], bool], delays: _Delays) -> None:
-        """Does one thing after the other; a contest that cannot be read for the moment is read again later."""
+        """Calls `do_next` again and again; if the contest cannot be read, tries again later."""
         while not self.stop.is_set():
             try:
                 with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
                     while not self.stop.is_set():
                         admin.refresh()
                         if do_next(admin):
-                            break  # the contest file may be another meanwhile
+                            break  # read the contest file again: it may have changed meanwhile
                         if self._work.once:
                             return
                         self.stop.wait(POLL_SECONDS)
@@ -195,11 +196,11 @@ class Worker:
                 self.stop.wait(FIRST_DELAY)
 
     def _tick_or_admit(self, admin: ContestAdmin) -> bool:
-        """Runs what is due, and then admits the first of what arrived; returns whether there was something."""
+        """Takes the actions that are due or, if there are none, admits an arrival. Returns whether it did any."""
         return self._tick(admin) or self._admit_next(admin)
 
     def _tick(self, admin: ContestAdmin) -> bool:
-        """Runs what time has made necessary, in formats that have such; returns whether there was something."""
+        """Takes the actions that are due now, in a contest of weeks; returns whether there were any."""
         if (weeks := self._open_weeks(admin)) is None:
             return False
         actions = weeks.tick(admin.now())
@@ -208,20 +209,20 @@ class Worker:
         return bool(actions)
 
     def _open_weeks(self, admin: ContestAdmin) -> UnrestrictedContest | None:
-        """Returns the contest where it is one of weeks, None in other formats."""
+        """Returns the contest as an unrestricted contest, None for other formats."""
         with self._weeks_lock:
             if self._weeks is None and (rules := unrestricted_rules(admin.contest)) is not None:
                 self._weeks = UnrestrictedContest(admin.folder, rules)
             return self._weeks
 
     def _admit_next(self, admin: ContestAdmin) -> bool:
-        """Admits the first of what arrived; returns whether there was something."""
+        """Admits the first arrival that is due; returns whether there was one."""
         for arrival in self._admissions.due(admin.season.pending_arrivals):
             try:
                 backend = self._admission_backend(admin)
                 with arrivals.hold_arrival(admin, arrival):
                     if admin.season.arrivals[arrival].outcome:
-                        continue  # another worker was there
+                        continue  # another worker has admitted it
                     done = arrivals.admit_held_arrival(admin, arrival, backend)
             except Busy:
                 self._admissions.pass_over(arrival)
@@ -235,7 +236,7 @@ class Worker:
         return False
 
     def _admission_backend(self, admin: ContestAdmin) -> Backend:
-        """Returns what trial matches are played with. Raises UsageError where pods are all that is here for players."""
+        """Returns the backend for trial matches. Raises UsageError if players could only run in pods."""
         how = self._work.how
         if how.executor == KUBERNETES and not admin.contest.format.picture_formats():
             raise UsageError(
@@ -245,7 +246,7 @@ class Worker:
         return play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), how)
 
     def _play_next(self, admin: ContestAdmin) -> bool:
-        """Plays the first round that was requested; returns whether there was one."""
+        """Plays the first requested round that is due; returns whether there was one."""
         self._request_automatic(admin)
         for request in self._rounds.due(admin.season.round_requests):
             folder = admin.folder.path / REQUESTS / request
@@ -267,9 +268,9 @@ class Worker:
         return False
 
     def _request_automatic(self, admin: ContestAdmin) -> None:
-        """Requests every round that is played without being asked for, and that nobody played or requested.
+        """Requests the automatic rounds that were neither played nor requested yet.
 
-        A week that was played is played again where a defence waits for its pictures: one that came later (U7).
+        A week that was played is requested again if a defence that came later waits for its pictures (U7).
         """
         waiting: dict[str, list[str]] = {}
         if (weeks := self._open_weeks(admin)) is not None:
@@ -282,12 +283,15 @@ class Worker:
                 key = (each.name, task.name, who)
                 if key in self._requested or (is_played and not who) or not each.automatic or each.blocked:
                     continue
-                with suppress(UsageError):  # somebody requested it: that one is played first
+                with suppress(UsageError):  # the round is already requested: that request is played first
                     round_requests.request_round(admin, each.name, task.name)
                     self._requested.add(key)
 
     def _play(self, admin: ContestAdmin, request: str) -> None:
-        """Plays a request that this worker holds, and closes it. Raises Busy, InfrastructureFault: it stays open."""
+        """Plays a request that this worker has locked, and closes it.
+
+        Raises Busy or InfrastructureFault, and then the request stays open.
+        """
         season: Season = admin.season
         if (asked := season.round_requests.get(request)) is None:
             return
