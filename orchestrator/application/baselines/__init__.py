@@ -1,1 +1,1 @@
-"""Training and checking the organizers' baselines."""
+"""Trains classifiers for the organizers' baselines, and builds the shipped images."""

@@ -1,4 +1,4 @@
-"""What a program prints while it runs, line by line, for whoever waits for it."""
+"""Reads the output of a running program line by line."""
 
 import subprocess
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from orchestrator.domain.text import printable
 def read_lines(
     program: subprocess.Popen[str], printed: IO[str] | None, longest: int, on_line: Callable[[str], None]
 ) -> None:
-    """Calls `on_line` with each line of one of a program's streams, but for empty ones, until the stream ends.
+    """Calls `on_line` with each line of one of a program's streams, except empty lines, until the stream ends.
 
     Lines are cut to `longest` characters.
 
-    Where an error ends that, such as the operator's wish to end, the program is ended too.
+    If an exception ends the reading, such as KeyboardInterrupt, kills the program.
     """
     try:
         for line in printed or ():

@@ -1,4 +1,4 @@
-"""Building the images that are shipped, in a clone and in an installed package: what `images/build.sh` does."""
+"""Builds the shipped images with `images/build.sh`, from a clone or from an installed package."""
 
 import os
 import re
@@ -14,21 +14,21 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, UsageError
 
 PARTS = {"base": "images/_base", "runner": "images/runner", "service": "images/service"}
-"""What can be asked for by name, and what the script calls it."""
+"""The parts that can be named, and the script's argument for each."""
 _BUILT = re.compile(r"building (?P<image>\S+) \(\d+ s\)")
-"""What the script prints when an image is there."""
+"""The line that the script prints when an image is built."""
 
 
 def build_images(wanted: Sequence[str], work: Path, *, cuda: bool, on_line: Callable[[str], None]) -> list[str]:
-    """Builds what is wanted: names of `PARTS`, folders of submissions, or everything that is shipped.
+    """Builds the wanted images: names of `PARTS` or folders of submissions; all shipped images if none is named.
 
     Returns the names of the images that were built.
 
     `work` keeps wheels from one call to the next. `on_line` is called with each line that the script prints.
 
     Raises:
-        UsageError: what is wanted is neither a part nor a folder.
-        InfrastructureFault: nothing or not everything was built; the message says why, with the script's remedy.
+        UsageError: a wanted name is neither a part nor a folder.
+        InfrastructureFault: not all images were built; the message says why, with the script's remedy.
     """
     for name in wanted:
         if name not in PARTS and not Path(name).is_dir():

@@ -1,4 +1,4 @@
-"""Training of the organizers' classifiers, in a process of its own: the orchestrator itself never imports torch."""
+"""Trains the organizers' classifiers in a separate process: the orchestrator itself never imports torch."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ INSTALL_REMEDY = (
     "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu "
     "(without that index it is the CUDA build, of 5 GB)"
 )
-"""What brings the packages that the baselines import, where they train or play in processes of this machine."""
+"""Installs the packages that the baselines import when they train or play in processes of this machine."""
 _NEEDS = ("safetensors", "torch")
 _ARGUMENT_ERROR = 2
 """argparse's exit status for arguments it does not take."""
@@ -32,7 +32,7 @@ _ARGUMENT_ERROR = 2
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecipe:
-    """How to train one network; `epsilon` in steps of 1/255, for the recipe `fgsm`."""
+    """How to train one network. `epsilon` is in steps of 1/255, and used by the recipe `fgsm`."""
 
     name: str
     architecture: str
@@ -46,7 +46,7 @@ ARCHITECTURES = {(1, 8, 8): "digits_cnn", (1, 28, 28): "digits28_cnn", (3, 32, 3
 
 
 def architecture_for(samples: Samples) -> str:
-    """Returns the network for these pictures. Raises UsageError where there is none."""
+    """Returns the name of the network for these pictures. Raises UsageError if there is none."""
     shape = samples.pixels.shape[1:]
     if shape not in ARCHITECTURES:
         known = ", ".join(_shape_text(each) for each in ARCHITECTURES)
@@ -55,7 +55,7 @@ def architecture_for(samples: Samples) -> str:
 
 
 def load_archive(path: Path) -> Samples:
-    """Returns the pictures of an archive as `dataset: {kind: npz}` reads it. Raises Rejected."""
+    """Returns the pictures of an archive, read like a `dataset: {kind: npz}`. Raises Rejected."""
     kind = plugins.load_plugin("datasets", "npz")
     samples: Samples = kind().load_samples(kind.options_type(path=path.name), path.parent)
     return samples
@@ -66,7 +66,7 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 
 def load_digits(split: str, only: Sequence[str] = (), side: int | None = None) -> Samples:
-    """Returns the training or test part of scikit-learn's digits, of some classes only, and enlarged to `side` pixels.
+    """Returns the training or test part of scikit-learn's digits, only of the classes `only`, scaled to `side` pixels.
 
     Raises:
         UsageError: there is no such choice of classes, or no such size.
@@ -88,13 +88,13 @@ def train_classifier(
     out: Path,
     on_line: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Trains, writes safetensors to `out`, and returns what the training program reports of it.
+    """Trains a network, writes its weights as safetensors to `out`, and returns the training program's report.
 
     `on_line` is called with each line that the program writes meanwhile: one for each epoch.
 
     Raises:
         UsageError: a package is missing, or the training program refused its arguments.
-        InfrastructureFault: it failed; its last words are in the message.
+        InfrastructureFault: the training failed; the program's last line is in the message.
         StoreFault: `out` cannot be written.
     """
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:

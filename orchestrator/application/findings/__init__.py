@@ -1,1 +1,1 @@
-"""Findings played again for whoever doubts them."""
+"""Plays findings again, for people who doubt them."""

@@ -1,4 +1,4 @@
-"""An image that played on a cluster, found on this machine's engine: by its id, or by the digest that nodes pulled."""
+"""Finds an image that played on a cluster on this machine's engine, by its id or by the digest that nodes pulled."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -13,9 +13,9 @@ from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 
 def find_played_image(backend: Backend, submission: Submission, digest: str, opened: events.RoundOpened) -> Image:
-    """Returns what played, and nothing that is merely called the same.
+    """Returns exactly the image that played, never another one of the same name.
 
-    `digest` is the one on record: of a manifest, or, of what was received, of a configuration, which is an engine's
+    `digest` is the recorded one: that of a manifest or, for a received image, of a configuration, which is an engine's
     id. An engine knows an image by its manifest's digest once it pulled or pushed it by the repository's name.
 
     Raises:
@@ -32,9 +32,9 @@ def find_played_image(backend: Backend, submission: Submission, digest: str, ope
 
 
 def _image_names(submission: Submission, digest: str, opening: events.RoundOpened) -> list[ImageReference]:
-    """Returns where the round's nodes may have had it from; a tag where its digest is an engine's, not a manifest's.
+    """Returns the names by which nodes may have pulled it; with a tag if the digest is an engine's, not a manifest's.
 
-    A season's submission was received, or stood in the contest file: the record of a round does not tell.
+    A season's submission was received, or came from the contest file: the record of a round does not tell which.
     """
     registry = _registry(opening)
     received = bool(opening.phase) and not submission.baseline

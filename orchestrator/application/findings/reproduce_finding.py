@@ -1,4 +1,4 @@
-"""A finding of a round played again: found in its ledger, with the image that played. Nothing is written there."""
+"""Plays a finding of a round again, from the round's ledger and with the image that played; writes nothing there."""
 
 import secrets
 import tempfile
@@ -30,12 +30,12 @@ from orchestrator.ledger.season_fold import format_of_round
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 DEMO_FOLDER = Path("demo")
-"""Where `sparring demo` puts its round."""
+"""The folder of the round that `sparring demo` plays."""
 
 
 @dataclass(frozen=True)
 class ReproducedFinding:
-    """A finding, what was played again for it, and what its readers need: class names, and where it ran now."""
+    """A finding and its reproduction, with the class names and the reproduction's backend for readers."""
 
     finding: Finding
     submission: Submission
@@ -45,7 +45,7 @@ class ReproducedFinding:
 
 
 def find_round_folder(given: Path | None) -> Path:
-    """Returns the round's folder: what is given, else the current folder, else the demo's. Raises UsageError."""
+    """Returns a round's folder: the given one, else the current folder, else the demo's. Raises UsageError."""
     if given is not None:
         RoundFolder(given).require()
         return given
@@ -63,12 +63,12 @@ def reproduce(
     Args:
         out: the round's folder.
         finding_id: the finding's id, or the beginning of it.
-        backend: None for the round's own, which is docker for one that was played on a cluster.
+        backend: the backend; None: the round's own, or docker for a round that was played on a cluster.
         allow_unisolated: whether strangers' submissions may run on the process backend.
-        recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
+        recorded_seeds: whether a defence's sandboxes get the recorded seeds, instead of fresh ones.
 
     Raises:
-        UsageError: there is no such finding, or the image is not there any more.
+        UsageError: there is no such finding, or its image no longer exists.
         InfrastructureFault: something of ours failed.
     """
     record, _ = round_record.read_round(out)
@@ -98,7 +98,7 @@ def reproduce(
 
 
 def find_finding(findings: list[Finding], finding_id: str, out: Path) -> Finding:
-    """Returns the finding of this id, or the only one whose id begins so. Raises UsageError, naming what there is."""
+    """Returns the finding with this id, or the only one whose id begins with it. Raises UsageError, naming others."""
     matches = {finding.id: finding for finding in findings if finding.id.startswith(finding_id)}
     if finding_id in matches:
         return matches[finding_id]
@@ -131,7 +131,7 @@ def _contest_file(opening: events.RoundOpened, out: Path) -> ContestFile:
 
 
 def _find_image(backend: Backend, submission: Submission, digest: str, out: Path) -> Image:
-    """Returns what played, and nothing that is merely called the same. Raises UsageError with what to do."""
+    """Returns exactly the image that played, never another one of the same name. Raises UsageError with the remedy."""
     candidates = [
         folder / "images" / digest.removeprefix("sha256:") for folder in (out, RoundFolder(out).contest_path) if folder
     ]
@@ -173,7 +173,7 @@ def _remedy(backend: Backend, submission: Submission, *, isolated: bool) -> str:
 def _round_context(
     record: RoundView, file: ContestFile, backend: Backend, images: dict[str, Image], out: Path
 ) -> Iterator[RoundContext]:
-    """Gives the context of the round once more, with a secret of its own; at the end nothing of it is left running."""
+    """Makes the round's context again, with a new secret; on exit, ends everything that was started in it."""
     opening = _require_opened(record, out)
     context = assemble_context(
         file,
@@ -190,7 +190,7 @@ def _round_context(
     try:
         yield context
     finally:
-        with suppress(InfrastructureFault):  # the next sweep of any round finds what this one could not end
+        with suppress(InfrastructureFault):  # the next sweep of any round ends what is left
             backend.clean_up(ended_run=context.run)
 
 

@@ -1,1 +1,1 @@
-"""People who grade pictures: plans, pages, answers, and how far they are."""
+"""Grading of pictures by people: plans, pages, answers and progress."""

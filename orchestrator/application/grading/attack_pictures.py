@@ -1,4 +1,4 @@
-"""Pictures that teams hand in in an unrestricted contest: decoded once, kept as pixels, and receipted (U4, U5)."""
+"""Pictures that teams submit to an unrestricted contest: decoded once, kept as pixels, with receipts (U4, U5)."""
 
 import secrets
 from datetime import datetime
@@ -20,30 +20,30 @@ from orchestrator.picture_files.decode_apart import decode_picture_apart
 from orchestrator.picture_files.picture import PictureRefused
 
 MAX_PICTURE_BYTES = 1024**2
-"""The largest file of a picture."""
+"""The most bytes of a picture's file."""
 _ID_BYTES = 8
 
 
 def task_shape(contest: Contest) -> tuple[int, int, int]:
-    """Returns the channels, height and width that every picture has to have. Raises Rejected for unreadable data."""
+    """Returns the channels, height and width of the task's pictures. Raises Rejected if the dataset cannot be read."""
     return contest.make_task(contest.load_samples()).shape
 
 
 def hand_in_picture(
     contest: UnrestrictedContest, shape: tuple[int, int, int], actor: str, team: str, data: bytes, now: datetime
 ) -> str:
-    """Takes a picture in, and returns its id. The same file of the same team is the picture that it was before.
+    """Receives a picture and returns its id. For a file that the team submitted before, returns that picture's id.
 
     Args:
         contest: the contest.
-        shape: channels, height and width that it has to have.
-        actor: who hands it in.
-        team: for which team.
-        data: the file, a PNG, whose last byte came at `now`.
-        now: the time.
+        shape: the channels, height and width that the picture must have.
+        actor: the person who submits it.
+        team: the team for which it is submitted.
+        data: the PNG file.
+        now: the time at which its last byte arrived.
 
     Raises:
-        Rejected: it is no such picture, or the team may hand in nothing now (U4).
+        Rejected: the file is no such picture, or the team may submit no picture now (U4).
     """
     if len(data) > MAX_PICTURE_BYTES:
         remedy = f"hand in at most {MAX_PICTURE_BYTES} bytes"
@@ -68,9 +68,9 @@ def hand_in_picture(
 def appeal_against_ruling(
     contest: UnrestrictedContest, actor: str, team: str, picture: str, text: str, now: datetime
 ) -> str:
-    """Notes that a team objects to the ruling on a picture that concerns it, and returns the appeal's id (U8).
+    """Records a team's appeal against the ruling on a picture that concerns it, and returns the appeal's id (U8).
 
-    Raises Rejected where it may not, and UsageError for words that no entry may have.
+    Raises Rejected if the team may not appeal, and UsageError if the text is invalid.
     """
     appeal = secrets.token_hex(_ID_BYTES)
     words = {"appeal": appeal, "picture": picture, "team": team, "text": text}
@@ -79,13 +79,13 @@ def appeal_against_ruling(
 
 
 def picture_png(contest: UnrestrictedContest, picture: str) -> bytes:
-    """Returns the pixels of a picture as a PNG of our own. Raises KeyError where there is none, StoreFault if lost."""
+    """Returns the pixels of a picture, encoded as a new PNG. Raises KeyError if unknown, StoreFault if lost."""
     pixels = contest.read(lambda state: state.pictures[picture].digest)
     return encode_png(get_array(contest.folder.blobs(), pixels))
 
 
 def picture_receipt(contest: UnrestrictedContest, name: str, picture: str) -> Receipt:
-    """Returns the signed receipt of a picture of the contest `name`. Raises KeyError where there is none."""
+    """Returns the signed receipt of a picture of the contest `name`. Raises KeyError if there is no such picture."""
     entry = contest.entry_of(picture)
     if entry is None:
         raise KeyError(picture)

@@ -1,4 +1,4 @@
-"""Grading by people as organizers run it: they plan, hand out a page to each rater, and note what comes back."""
+"""Grading by people, as organizers run it: plan it, give each rater a page, and record the answers."""
 
 import base64
 import shutil
@@ -23,22 +23,21 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import RoundFolder
 
 MAX_ANSWER_BYTES = 64 * 1024**2
-"""The most that a rater's file may hold."""
+"""The most bytes of a rater's file."""
 
 
 def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = None) -> FormatEvent:
-    """Draws who grades what of the last round's ranked submissions, and notes it.
+    """Draws which rater grades which pictures of the last round's ranked submissions, and records the plan.
 
     Raises:
-        UsageError: the format has no human grading, submissions are still received, or the round was not played to its
-            end.
-        Rejected: with every reason why it cannot be planned so.
+        UsageError: the format has no human grading, submissions are still received, or the round is not complete.
+        Rejected: with all reasons why it cannot be planned so.
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     with admin.alone():
         window = submission_window(admin.contest.file, admin.season.closing, admin.now())
         if window.state != "closed":
-            # The plan has the same pictures of every submission: what came later would not be graded.
+            # The plan has the same pictures of every submission: a later submission would not be graded.
             until = f"until {iso_time(window.closes)}" if window.closes else "until you close them"
             raise UsageError(
                 f"submissions are received {until}, and nobody would grade what comes after the plan; plan after the "
@@ -53,7 +52,7 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
 def plan_more(
     admin: ContestAdmin, appeals: Mapping[str, Sequence[int]], raters: Sequence[str], task: str | None = None
 ) -> FormatEvent:
-    """Draws who answers what is missing, and appeals, and notes it. Raises like `plan_grading`."""
+    """Draws raters for missing answers and for appeals, and records the plan. Raises like `plan_grading`."""
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     with admin.alone():
         secret = _played_round(admin, name).secret()
@@ -63,11 +62,11 @@ def plan_more(
 
 
 def export_pages(admin: ContestAdmin, out: Path, task: str | None = None) -> list[Path]:
-    """Writes the page of every rater of the latest plan into a new folder; returns where they are.
+    """Writes the page of every rater of the latest plan into a new folder, and returns the pages' paths.
 
     Raises:
-        UsageError: the format has no human grading, or there is something at `out`.
-        Rejected: nothing was planned.
+        UsageError: the format has no human grading, or `out` exists already.
+        Rejected: there is no plan.
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     if out.exists():
@@ -82,11 +81,11 @@ def export_pages(admin: ContestAdmin, out: Path, task: str | None = None) -> lis
 
 
 def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None = None) -> list[ReceivedAnswers]:
-    """Notes what raters saved, all files or none; returns what each changes.
+    """Records the answers that raters saved to files, of all files or of none; returns each file's answers.
 
     Raises:
         UsageError: the format has no human grading, or a file cannot be read.
-        Rejected: with everything that is wrong with the first file that is wrong.
+        Rejected: with all problems of the first invalid file.
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     texts = [(path, _read_text(path)) for path in files]
@@ -102,15 +101,15 @@ def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None 
 
 
 def grading_progress(contest: Contest, season: Season, task: str | None = None) -> GradingProgress:
-    """Returns how far raters are. Raises UsageError, and Rejected where nothing was planned."""
+    """Returns the raters' progress. Raises UsageError if nobody grades, and Rejected if there is no plan."""
     grading = required_grading(contest)
     return grading.progress(graded_task(contest, season, task or contest.only_task))
 
 
 def count_answers(admin: ContestAdmin) -> None:
-    """Has the boards computed again with every answer that raters gave so far.
+    """Removes the boards' results, so that they are computed again with all answers that raters gave so far.
 
-    Answers that raters give one by one change no board at once: there are thousands of them.
+    Answers that raters give one by one do not update boards, since there are thousands of them.
     """
     required_grading(admin.contest)
     with admin.alone():
@@ -118,7 +117,7 @@ def count_answers(admin: ContestAdmin) -> None:
 
 
 def required_grading(contest: Contest) -> HumanGrading:
-    """Returns how people grade in a contest. Raises UsageError where nobody does."""
+    """Returns a contest's human grading. Raises UsageError if it has none."""
     grading: HumanGrading | None = contest.format.human_grading()
     if grading is None:
         raise UsageError(
@@ -129,7 +128,7 @@ def required_grading(contest: Contest) -> HumanGrading:
 
 
 def graded_task(contest: Contest, season: Season, task: str, actor: str = "") -> GradedTask:
-    """Returns a task to be graded. `actor` is who acts; nobody does where it is only looked at."""
+    """Returns a task to be graded. `actor` is the actor of its events, "" if it is only read."""
     samples = contest.load_samples(task)
     return GradedTask(contest.file.contest, contest.make_task(samples, task), samples.labels, season, actor)
 
@@ -143,7 +142,7 @@ def _base64_png(picture: Pixels) -> str:
 
 
 def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
-    """Returns the folder of a task's last round. Raises UsageError where it was not played to its end."""
+    """Returns the folder of a task's last round. Raises UsageError if the round is not complete."""
     last = admin.contest.format.rounds(admin.season, task)[-1].name
     if (last, task) not in admin.season.played_rounds:
         raise UsageError(
@@ -153,9 +152,10 @@ def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
 
 
 def _graded_submissions(folder: RoundFolder) -> list[str]:
-    """Returns whose pictures are graded: the attacks that the board ranks, in the order of their ids.
+    """Returns the ids of the attacks whose pictures are graded, in order: those that a board ranks.
 
-    Once there is a plan, the board ranks nobody until somebody answers: those count whom nothing else keeps back.
+    Once there is a plan, a board ranks nobody before the first answers: then the attacks count that lack a rank only
+    because they are not graded yet.
     """
     results = round_record.round_results(folder.path)
     attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
@@ -176,7 +176,7 @@ def _read_text(path: Path) -> str:
 
 @contextmanager
 def _made_folder(path: Path) -> Iterator[None]:
-    """Makes a folder, which is gone again where the block fails. Raises UsageError where it cannot be made."""
+    """Creates a folder, and removes it if the block fails. Raises UsageError if it cannot be created."""
     try:
         path.mkdir(parents=True)
     except OSError as error:

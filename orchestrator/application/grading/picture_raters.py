@@ -1,4 +1,4 @@
-"""Which picture of an unrestricted contest a rater is asked about, and what they answer (U6, U8)."""
+"""Chooses the picture of an unrestricted contest that a rater is asked about, and records the answers (U6, U8)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,10 +26,11 @@ from orchestrator.ledger.stores.base import array_digest
 
 @dataclass(frozen=True, slots=True)
 class AskedItem:
-    """A picture that raters are asked about, "" or the appeal whose panel is asked, and how many raters are missing.
+    """A picture that raters are asked about.
 
-    `test` is the picture where its class is known (U6), whatever number of raters answer about it; `practice` whether
-    its rater is told then.
+    `appeal` is the appeal whose panel is asked, "" for a new picture; `missing` is the number of raters still wanted.
+    `test` is the picture if its class is known (U6), about which any number of raters may answer; `practice` says
+    whether the rater is told afterwards whether the answer was right.
     """
 
     picture: str
@@ -40,15 +41,15 @@ class AskedItem:
 
 
 _EVERYBODY = 10_000
-"""How many raters may be asked about a known picture at a time."""
+"""The number of raters who may be asked about a known picture at a time."""
 
 
 @lru_cache(maxsize=1)
 def known_pictures(contest: Contest) -> Mapping[KnownPicture, Pixels]:
-    """Returns the pictures by which raters are tested, each with its pixels u8 [c, h, w]: the public ones of the task.
+    """Returns the pictures that test raters, with their pixels u8 [c, h, w]: the task's public pictures, if any.
 
-    There are none where the task has none. They are read once for each contest file. Raises Rejected where they cannot
-    be read, or have another shape than the task's.
+    They are read once for each contest file. Raises Rejected if they cannot be read, or have another shape than the
+    task's pictures.
     """
     samples = contest.load_public_samples(contest.only_task)
     if samples is None:
@@ -61,9 +62,9 @@ def known_pictures(contest: Contest) -> Mapping[KnownPicture, Pixels]:
 
 
 def asked_items(contest: UnrestrictedContest, person: str, known: Collection[KnownPicture]) -> tuple[AskedItem, ...]:
-    """Returns what a rater may be asked about now, in the order of its urgency; a test of the rater stands alone.
+    """Returns the items that a rater may be asked about now, the most urgent first, or only a test of the rater.
 
-    A hidden item comes only where others wait that it can hide among.
+    A hidden test comes only while other items wait, among which it can hide.
     """
     key = contest.folder.key()
     rater = rater_id(key, person)
@@ -82,12 +83,12 @@ def asked_items(contest: UnrestrictedContest, person: str, known: Collection[Kno
 
 
 def rater_name(contest: UnrestrictedContest, person: str) -> str:
-    """Returns what somebody is called as a rater: it is published, and says nothing of who they are."""
+    """Returns a person's rater id, which is published and does not reveal who they are."""
     return rater_id(contest.folder.key(), person)
 
 
 def rater_problems(state: State, person: str) -> list[Problem]:
-    """Returns why somebody cannot be a rater, nothing if they can: who is or was in a team knows its pictures."""
+    """Returns why a person cannot be a rater, such as a team of theirs, whose pictures they know; [] if they can."""
     key = person_key(person)
     found = recusal.rater_problems(state.season, person)
     if not found and any(key in people for people in state.people.values()):
@@ -98,12 +99,12 @@ def rater_problems(state: State, person: str) -> list[Problem]:
 
 
 def is_removed(state: State, rater: str) -> bool:
-    """Returns whether a rater is asked no more: they were wrong about too many hidden items (U6)."""
+    """Returns whether a rater was removed for too many wrong answers about hidden items (U6)."""
     return rater in state.raters and state.raters[rater].is_removed
 
 
 def open_items(state: State, rater: str) -> Iterator[AskedItem]:
-    """Yields the pictures that a rater may be asked about, panels of appeals first, each in the ledger's order."""
+    """Yields the items that a rater may be asked about: first panels of appeals, then pictures, in ledger order."""
     if is_removed(state, rater):
         return
     for name in state.open_appeals:
@@ -124,7 +125,7 @@ def open_items(state: State, rater: str) -> Iterator[AskedItem]:
 
 
 def form_of(state: State, item: AskedItem) -> RatingForm:
-    """Returns what is asked about a picture."""
+    """Returns the form of the questions about an item's picture."""
     return RatingForm(state.questionnaire, item.test.size if item.test else state.pictures[item.picture].size)
 
 
@@ -137,9 +138,9 @@ def answer_test(
     *,
     practice: bool,
 ) -> bool:
-    """Notes what a rater answers about a known picture, None for a report, and returns whether they are right.
+    """Records a rater's answers about a known picture, None for a report, and returns whether they are right.
 
-    Raises Rejected: this rater is not asked about it.
+    Raises Rejected if this rater is not asked about it.
     """
     if problems := contest.read(lambda state: rater_problems(state, person)):
         raise Rejected("rater", problems)
@@ -161,10 +162,10 @@ def answer_test(
 def rate(
     contest: UnrestrictedContest, person: str, item: AskedItem, answers: Answers | None, now: datetime
 ) -> PictureStatus:
-    """Notes what a rater answers about a picture, None for a report, and returns how far the picture is then.
+    """Records a rater's answers about a picture, None for a report, and returns the picture's status afterwards.
 
     Raises:
-        Rejected: nobody is asked about it any more, or not this rater.
+        Rejected: raters are no longer asked about this picture, or this rater is not.
     """
     if problems := contest.read(lambda state: rater_problems(state, person)):
         raise Rejected("rater", problems)

@@ -1,4 +1,4 @@
-"""Who grades where a service asks: the people with the role, and the ids that the published plan has for them."""
+"""The raters of a contest that a site serves: the people with the role, and their ids in the published plan."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +14,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class RoleHolder:
-    """Somebody with the role of a rater: the plan's id, and why they cannot grade, nothing where they can."""
+    """A person with the role of a rater: their id in the plan, their name, and the reasons why they cannot grade."""
 
     rater: str
     name: str
@@ -22,17 +22,17 @@ class RoleHolder:
 
 
 def rater_id(key: SigningKey, person: str) -> str:
-    """Returns what the plan calls somebody: always the same in a contest, and of another form than any person's id.
+    """Returns a person's rater id in the plan: always the same in a contest, and unlike any person's id in form.
 
-    Plans are published and people's ids are not. A signature of Ed25519 is a fixed function of key and text (RFC 8032),
-    so that only the holder of the contest's key can tell whose id it is.
+    Plans are published, and people's ids are not. An Ed25519 signature is a fixed function of key and text (RFC 8032),
+    so only the holder of the contest's key can tell whose rater id it is.
     """
     signed = key.sign(b"sparring rater id\n" + person.encode())
     return f"r-{sha256(signed).hexdigest()[:_DIGITS]}"
 
 
 def role_holders(season: Season, key: SigningKey) -> list[RoleHolder]:
-    """Returns everybody who has the role, in the order in which they got it."""
+    """Returns all people with the role of a rater, in the order in which they got it."""
     return [
         RoleHolder(rater_id(key, person.id), person.name, tuple(recusal.rater_problems(season, person.id)))
         for person in season.roles[Role.RATER].values()
@@ -40,5 +40,5 @@ def role_holders(season: Season, key: SigningKey) -> list[RoleHolder]:
 
 
 def eligible_raters(season: Season, key: SigningKey) -> list[str]:
-    """Returns the plan's ids of all who have the role and may grade."""
+    """Returns the rater ids of the people who have the role and may grade."""
     return [each.rater for each in role_holders(season, key) if not each.problems]

@@ -1,7 +1,7 @@
-"""Raters at work, item by item: what each is asked now, and their answers, one event each in the contest's ledger.
+"""Serves raters item by item: chooses what each is asked, and appends each answer as an event to the contest's ledger.
 
-`ContestAdmin` reads a whole ledger and brings every board up to date, which takes seconds; a rater gives an answer
-every few seconds, and waits for the next picture. So the desk stays open, reads what is new, and changes no board.
+`ContestAdmin` reads a whole ledger and updates every board, which takes seconds; a rater answers every few seconds and
+waits for the next picture. So the desk stays open, reads only new entries, and updates no board.
 """
 
 import threading
@@ -26,9 +26,9 @@ from orchestrator.ledger.stores.base import format_time
 
 @dataclass(frozen=True, slots=True)
 class RaterView:
-    """What a rater is told: the task that is being graded, its kinds of items, and how far the rater is.
+    """What a rater is shown: the task that is being graded, its forms of items, and the rater's own progress.
 
-    `is_over` says that no answer is taken any more.
+    `is_over` says that no more answers are accepted.
     """
 
     task: str
@@ -38,10 +38,10 @@ class RaterView:
 
 
 class RatingDesk:
-    """The raters of a contest, for the threads of one process; other processes may have desks of their own."""
+    """Serves the raters of a contest to the threads of one process; other processes may have desks of their own."""
 
     def __init__(self, folder: ContestFolder, contest: Contest, clock: Clock) -> None:
-        """Raises UsageError where nobody grades in this contest, StoreFault where its key is lost."""
+        """Raises UsageError if nobody grades in this contest, StoreFault if its key is lost."""
         self.contest = contest
         self._folder, self._clock, self._key = folder, clock, folder.key()
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class RatingDesk:
             self._apply(entry.event, entry.time)
 
     def view(self, person: str) -> RaterView | None:
-        """Returns what a rater is asked: of the first task with anything left, else of the last; None if of none."""
+        """Returns the rater's view of the first task with an item left, else of the last task; None if of no task."""
         with self._lock:
             self._learn()
             return self._view(rater_id(self._key, person))
@@ -74,7 +74,7 @@ class RatingDesk:
         return found
 
     def item(self, person: str, token: str) -> tuple[RatedItem, bool] | None:
-        """Returns an item of a rater's own and whether it is answered; None where it is none of theirs."""
+        """Returns an item of this rater and whether it is answered; None if the rater has no such item."""
         with self._lock:
             self._learn()
             return self._item(rater_id(self._key, person), token)
@@ -86,7 +86,7 @@ class RatingDesk:
         return None
 
     def picture(self, person: str, token: str, number: int) -> bytes | None:
-        """Returns the PNG of a picture of a rater's own item, numbered from 1; None where there is none."""
+        """Returns the PNG of a picture, numbered from 1, of an item of this rater; None if there is none."""
         rater = rater_id(self._key, person)
         with self._lock:
             self._learn()
@@ -97,11 +97,11 @@ class RatingDesk:
         return None
 
     def answer(self, person: str, given: GivenAnswer, *, corrects: bool = False) -> None:
-        """Notes an answer to the item that is the rater's next, or in place of the last one.
+        """Records an answer to the rater's next item or, with `corrects`, replaces the rater's last answer.
 
         Raises:
-            UsageError: it is neither, or the last answer is too old to be replaced, or all is over.
-            Rejected: it does not answer the item's questions, or its rater may not grade.
+            UsageError: the item is not that one, the last answer is too old to be replaced, or the grading is over.
+            Rejected: it does not answer the item's questions, or the rater may not grade.
         """
         rater = rater_id(self._key, person)
         with self._lock, self._folder.writing():
@@ -120,7 +120,7 @@ class RatingDesk:
             self._apply(event, time)
 
     def close(self) -> None:
-        """Lets go of the ledger."""
+        """Closes the ledger."""
         with self._lock:
             self._ledger.close()
 
@@ -131,7 +131,7 @@ class RatingDesk:
             raise Rejected("rater", problems)
 
     def _learn(self) -> None:
-        """Learns what others noted meanwhile. Raises StoreFault where the ledger is damaged."""
+        """Applies entries that other processes appended since the last read. Raises StoreFault for a damaged ledger."""
         for entry in self._ledger.read_new():
             self._apply(entry.event, entry.time)
 

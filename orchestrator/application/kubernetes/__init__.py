@@ -1,1 +1,1 @@
-"""What an organizer does with a cluster before and beside a round."""
+"""What organizers do with a cluster besides playing a round: check it, push images, review and remove Jobs."""

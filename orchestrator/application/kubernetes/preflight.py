@@ -1,4 +1,4 @@
-"""A cluster is checked before a round, and swept after it."""
+"""Checks a cluster before a round, and removes Jobs from it after a round."""
 
 import os
 import secrets
@@ -27,9 +27,9 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.sandboxes.base import Check, CheckStatus
 
 CLAIM_FOLDERS = ("blobs", "cluster")
-"""What of an `--out` folder drivers see."""
+"""The subfolders of an `--out` folder that drivers see."""
 API_TIMEOUT_SECONDS = 20.0
-"""Seconds after which a cluster that does not answer is away: somebody waits at a terminal."""
+"""Seconds to wait for a cluster's answer: short, since a person waits at a terminal."""
 
 
 _SHARED_POD = Check(
@@ -39,17 +39,15 @@ _SHARED_POD = Check(
     "where submissions may have agreed to speak past the broker, play on docker or runc; "
     "see `sparring explain threat-model`",
 )
-"""What no setting of a pod can mend, said to whoever plays a contest with `access`."""
+"""A warning for contests with `access` about a risk that no setting of a pod removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightOptions:
-    """What is tried, and with which patience.
+    """What is checked, and how long to wait.
 
-    A player's pod must not reach `extra_targets` either, and `round_folder` has to be on the claim.
-
-    Without `make_pods` no pods are made, and the last probe's record is shown. `round_folder` is None where nobody
-    asks.
+    `extra_targets` are further addresses that a player's pod must not reach. `round_folder` is a folder that has to be
+    on the claim, None to skip that check. Without `make_pods`, no pods are started, and the last probe's record counts.
     """
 
     extra_targets: Sequence[Target] = ()
@@ -59,20 +57,20 @@ class PreflightOptions:
 
 
 def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: PreflightOptions) -> Iterator[Check]:
-    """Yields what a cluster has for a contest, and what it lacks.
+    """Yields the checks whether a cluster has what a contest needs.
 
     Args:
-        contest: whose settings and limits count; without one, the defaults.
+        contest: the contest whose settings and limits are used; None: the defaults.
         where: the cluster.
-        asked: what is tried.
+        asked: what is checked.
 
     Raises:
-        UsageError: there is no cluster to talk to, or the settings ask for the impossible.
-        ClusterUnavailable: it does not answer.
+        UsageError: the kubeconfig gives no cluster, or the settings are impossible.
+        ClusterUnavailable: the cluster does not answer.
     """
     settings = ClusterSettings() if contest is None else contest.file.cluster
     policy = SandboxPolicy() if contest is None else contest.file.sandbox_policy()
-    # The largest pod of the contest: where attacks query, one with two players.
+    # The contest's largest pod: one with two players if attacks query.
     queries = contest is not None and contest.file.access.kind is not AccessKind.NONE
     largest = probe_job.match_pod_spec(settings, policy, has_attack=queries)
     requirements = Requirements.from_pod_spec(settings, largest)
@@ -89,9 +87,7 @@ def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: Prefl
     with _marker_files(asked.round_folder) as files:
         yield run_probes.probe_storage(cluster, probes, asked.timeouts, files)
     seen = run_probes.probe_network(cluster, probes, [METADATA_TARGET, *asked.extra_targets], asked.timeouts)
-    if (
-        seen.outcome is not NetworkOutcome.UNKNOWN
-    ):  # which proves nothing, and so takes nothing away from an earlier proof
+    if seen.outcome is not NetworkOutcome.UNKNOWN:  # an unknown outcome proves nothing, so an earlier record stays
         run_probes.save_record(cluster, seen.to_record(_operator_name(), _now()), settings.namespace)
     yield run_probes.network_check(seen)
     if (counted := run_probes.counted(seen, policy.runtime)) is not None:
@@ -102,7 +98,7 @@ def cleanup_jobs(place: Path, where: ClusterAccess, *, include_held: bool) -> Cl
     """Removes the Jobs of one round, or of all rounds of a contest file.
 
     Raises:
-        UsageError: there is neither at `place`, or a controller holds a round.
+        UsageError: `place` is neither a round's folder nor a contest file, or a controller holds a round's lease.
         Rejected: the contest file cannot be read.
         ClusterUnavailable: the cluster does not answer.
     """
@@ -124,10 +120,12 @@ def cleanup_jobs(place: Path, where: ClusterAccess, *, include_held: bool) -> Cl
 
 @contextmanager
 def _marker_files(out: Path | None) -> Iterator[list[str]]:
-    """Puts a file each into what of an `--out` folder has to be on the claim, yields their names, and removes them.
+    """Creates a file in each subfolder of an `--out` folder that has to be on the claim; yields their names.
+
+    Removes the files on exit.
 
     Raises:
-        UsageError: one of its folders is not there, or cannot be written.
+        UsageError: a subfolder does not exist, or cannot be written.
     """
     paths: list[Path] = []
     try:
@@ -147,7 +145,7 @@ def _marker_files(out: Path | None) -> Iterator[list[str]]:
 
 
 def _settings_and_selector(opening: Event | None) -> tuple[ClusterSettings, str]:
-    """Returns where a round's Jobs are, as its first event says, and their selector."""
+    """Returns a round's cluster settings from its first event, and the selector of its Jobs. Raises UsageError."""
     if not isinstance(opening, RoundOpened):
         raise UsageError("the round was not opened, so it has no Jobs")
     return ClusterSettings.model_validate(opening.contest.get("cluster") or {}), cleanup.round_selector(
@@ -156,7 +154,7 @@ def _settings_and_selector(opening: Event | None) -> tuple[ClusterSettings, str]
 
 
 def _operator_name() -> str:
-    """Returns who runs this, for the record: in a pod, which has no users by name, the pod."""
+    """Returns the operator's name for the record, as user@host; in a pod without user names, the number of the user."""
     return f"{os.environ.get('USER') or os.getuid()}@{socket.gethostname()}"
 
 

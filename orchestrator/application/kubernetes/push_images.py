@@ -1,4 +1,4 @@
-"""A contest's images brought from this machine's engine to the registry that a cluster's nodes pull from."""
+"""Pushes a contest's images from this machine's engine to the registry from which a cluster's nodes pull."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,29 +23,29 @@ from orchestrator.oci.resolver import ImageResolver, ResolvedImage
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 RUNNER = "runner"
-"""What the image of driver and init container is listed as."""
+"""The owner under which the image of the driver and the init container is listed."""
 
 
 class PushState(StrEnum):
-    """What became of an image."""
+    """The outcome for one image."""
 
     PUSHED = "pushed"
     PRESENT = "there"
-    """The registry has it already: what the engine has, or more than the engine has."""
+    """The registry has it already, and the engine has the same image or none."""
     ELSEWHERE = "elsewhere"
-    """Its name is in another registry, which is not asked: pushing it is for those who chose that name."""
+    """Its name is in another registry, which is not asked: whoever chose that name has to push it."""
     MISSING = "missing"
     REFUSED = "refused"
-    """Admission on this machine's engine refuses it, which sees the files that a registry tells nothing of."""
+    """Admission on this machine refuses it; unlike a registry, the engine lets admission read the image's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredImage:
-    """An image that the cluster needs: for whom, how the engine knows it, and where it has to lie.
+    """An image that the cluster needs: its owner, its name or id on the engine, and its name in a registry.
 
-    `identity` is what was received; empty where whatever the engine calls `image` now is meant. `in_our_registry` is
-    whether the name lies below `cluster.registry`, so that we may put it there. `folder` is what the image has to be
-    built from.
+    `identity` is the id that the image must have; empty if whatever the engine calls `image` now is meant.
+    `in_our_registry` says whether the name is below `cluster.registry`, so that we may push it. `folder` is the folder
+    from which the image has to be built, None if any image will do.
     """
 
     owner: str
@@ -58,9 +58,9 @@ class RequiredImage:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What became of one image.
+    """The result for one image.
 
-    `reference` is what a node pulls, empty where nobody looked or found it; then `reason`.
+    `reference` is the name by which a node pulls it; empty if it was not looked up or not found, as `reason` says.
     """
 
     owner: str
@@ -71,14 +71,14 @@ class PushResult:
 
 
 def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
-    """Returns every image that a contest needs on a cluster, the runner's included.
+    """Returns the cluster's settings and all images that a contest needs on a cluster, including the runner's.
 
-    `place` is a contest file, or the folder of a season, whose received images are listed too. A folder is held no
-    longer than it takes to read it.
+    `place` is a contest file, or the folder of a season, whose received images are listed as well. The contest is open
+    only while it is read.
 
     Raises:
-        UsageError: there is nothing at `place`, `cluster.registry` says no place, or an image has no name that can be
-            pushed.
+        UsageError: there is nothing at `place`, `cluster.registry` names no registry, or an image has no name that can
+            be pushed.
         Rejected: the contest file or an entry cannot be read.
     """
     if not place.is_dir():
@@ -93,11 +93,11 @@ def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
 def push_missing(
     settings: ClusterSettings, listed: list[RequiredImage], backend: Backend, registries: ImageResolver | None = None
 ) -> Iterator[PushResult]:
-    """Pushes what the registry does not have yet, and yields what became of each image.
+    """Pushes the images that the registry does not have yet, and yields the result for each image.
 
     Raises:
-        UsageError: the registry does not take it from this user, or the backend has no image store.
-        InfrastructureFault: engine or registry failed; what was pushed before stays.
+        UsageError: the registry refuses the push of this user, or the backend has no image store.
+        InfrastructureFault: the engine or the registry failed; images pushed before that stay.
     """
     resolver = registries or ImageResolver(settings.insecure_registries)
     for image in listed:
@@ -105,7 +105,7 @@ def push_missing(
 
 
 def _registry_prefix(settings: ClusterSettings) -> str:
-    """Returns the beginning of every name in the settings' registry. Raises UsageError where there is none."""
+    """Returns the prefix of all names in the settings' registry. Raises UsageError if `cluster.registry` names none."""
     try:
         return registry_prefix(settings.registry)
     except InvalidReferenceError as error:
@@ -155,7 +155,7 @@ def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend,
 def _look_up(
     resolver: ImageResolver, image: RequiredImage, settings: ClusterSettings
 ) -> tuple[ResolvedImage | None, str]:
-    """Returns what lies in a place; where there is nothing, or nothing for this platform, None and why."""
+    """Returns the image that the registry has and ""; or None and the reason, also if it has none for this platform."""
     try:
         return resolver.resolve(image.name, settings.platform), ""
     except UnusableImageError as error:
@@ -163,7 +163,7 @@ def _look_up(
 
 
 def _refusal_reason(backend: Backend, image: str) -> str:
-    """Returns why admission refuses an image of the engine's, empty where it does not."""
+    """Returns why admission refuses an image of the engine, "" if it admits it."""
     try:
         backend.admit(ImageSource(image=image))
     except Rejected as error:
@@ -172,7 +172,7 @@ def _refusal_reason(backend: Backend, image: str) -> str:
 
 
 def _engine_identity(backend: Backend, image: RequiredImage) -> str:
-    """Returns what the engine has of an image: its id, empty where there is none."""
+    """Returns the id of an image on the engine, "" if the engine does not have it."""
     try:
         return backend.inspect_image(image.image, files=False).image_id
     except UsageError:
@@ -180,7 +180,7 @@ def _engine_identity(backend: Backend, image: RequiredImage) -> str:
 
 
 def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[RequiredImage]:
-    """Returns the runner's image and those of a contest file's programs, each once."""
+    """Returns the runner's image and those of a contest file's entries, each once."""
     sources: list[ImageSource] = []
 
     def noted(source: ImageSource) -> Image:
@@ -199,7 +199,7 @@ def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[Re
 
 
 def _required_image(owner: str, source: ImageSource, prefix: str) -> RequiredImage:
-    """Returns what is to lie where; a folder's image is the one that was built from it, by our own record."""
+    """Returns a source's image; for a folder, the image that was built from it, according to our record of builds."""
     image = source.image or ""
     proof = entry_images.needs_proof(source)
     shelf_name = (entry_images.registry_image_name(source) if proof else None) or image
@@ -217,7 +217,7 @@ def _required_image(owner: str, source: ImageSource, prefix: str) -> RequiredIma
 
 
 def _received_images(admin: ContestAdmin, prefix: str) -> list[RequiredImage]:
-    """Returns the received images that still play. What was received as a folder, or as pictures, has none."""
+    """Returns the images of active received submissions. Those received as a folder or as pictures have none."""
     contest = admin.contest.file.contest
     return [
         RequiredImage(

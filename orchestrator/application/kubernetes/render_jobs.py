@@ -1,4 +1,4 @@
-"""A contest's rounds on a cluster, put together; here what would be created there, for review."""
+"""Renders the Jobs that a contest's round would create on a cluster, for review."""
 
 import tempfile
 from collections.abc import Iterator
@@ -30,19 +30,20 @@ from orchestrator.oci.references import InvalidReferenceError, parse_reference
 from orchestrator.sandboxes.base import Image, ImageSource
 
 PLACEHOLDER_DIGEST = "sha256:" + "0" * 64
-"""Stands for a digest that is not known: of an image that was not asked for, of a secret that is not drawn yet."""
+"""Stands for an unknown digest: of an image that was not looked up, or of a secret that is not drawn yet."""
 PLACEHOLDER_COMMAND = ("the-command-of-this-image",)
 PLACEHOLDER_PICTURES = 1000
-"""How many pictures stand for those that were not there to be read."""
+"""The number of placeholder pictures for a dataset that cannot be read here."""
 _SHAPE = (1, 8, 8)
 _OFFLINE_REMEDY = "or give --offline: what only the registry knows is a placeholder then"
 
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """What is to be rendered.
+    """What to render.
 
-    `task` is the only one by default; `round_folder` the folder of a round that was begun.
+    `task` is the contest's only one by default. `all_jobs`: all jobs of the plan, not only its first wave. `offline`:
+    without asking the registry. `round_folder` is the folder of a round that was begun, None for a new round.
     """
 
     task: str | None = None
@@ -53,10 +54,10 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class RenderedJobs:
-    """The Jobs of a plan's first wave, or of all of it; how many of them there are; and the round they are named for.
+    """The rendered Jobs, the number of all planned jobs, and the round after which the Jobs are named.
 
-    `lease` is what its controller holds. `has_round` is false where names hold a stand-in for the round's commitment,
-    `has_pictures` where they hold one for pictures that were not there to be read.
+    `lease` is the Lease that the round's controller holds. `has_round` is false if a placeholder stands for the round's
+    commitment, `has_pictures` is false if placeholders stand for pictures that could not be read.
     """
 
     jobs: tuple[dict[str, Any], ...]
@@ -68,16 +69,16 @@ class RenderedJobs:
 
 
 def cluster_settings(contest: Contest) -> ClusterSettings:
-    """Returns how a contest's rounds are played on a cluster."""
+    """Returns a contest's settings for a cluster."""
     return contest.file.cluster
 
 
 def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
-    """Returns the Jobs that a round would create: each job's first attempt. No cluster is asked.
+    """Returns the Jobs that a round would create: the first attempt at each job. Does not connect to a cluster.
 
     Raises:
         Rejected: the contest or a submission cannot play.
-        UsageError: there is no such task, or no round in `out`; or the settings cannot be what they are.
+        UsageError: there is no such task, no round in `asked.round_folder`, or the settings are impossible.
         BackendUnavailable: the registry does not answer.
     """
     settings = cluster_settings(contest)
@@ -112,7 +113,7 @@ def _admit_entries(contest: Contest, settings: ClusterSettings, *, offline: bool
 
 
 def _placeholder_image(settings: ClusterSettings, source: ImageSource) -> Image:
-    """Returns what can be said of an image without asking for it."""
+    """Returns an image as far as it is known without asking the registry, with placeholders. Raises Rejected."""
     try:
         name = parse_reference(source.image or "", "" if settings.registry == "none" else settings.registry.rstrip("/"))
     except InvalidReferenceError as error:
@@ -124,7 +125,7 @@ def _placeholder_image(settings: ClusterSettings, source: ImageSource) -> Image:
 
 
 def _secret(out: Path | None) -> bytes | None:
-    """Returns the secret of the round in a folder, None where none is named."""
+    """Returns the secret of the round in a folder, None without a folder. Raises UsageError if it has no round."""
     if out is None:
         return None
     folder = RoundFolder(out)
@@ -134,10 +135,10 @@ def _secret(out: Path | None) -> bytes | None:
 
 
 def _samples(contest: Contest, task: str, *, offline: bool) -> tuple[Samples, bool]:
-    """Returns a task's pictures, and whether they could be read; offline, stand-ins where they lie on the cluster only.
+    """Returns a task's pictures and True; or, offline, placeholders and False if only the cluster has the pictures.
 
     Raises:
-        Rejected: they cannot be read, and it is not offline.
+        Rejected: the pictures cannot be read, and `offline` is false.
     """
     try:
         return contest.load_samples(task), True
@@ -170,7 +171,7 @@ def _round_context(
 
 
 def _first_wave(plan: Plan, done: frozenset[JobId]) -> Iterator[Job]:
-    """Yields the jobs that wait for no other than those that are done."""
+    """Yields the jobs that wait only for jobs in `done`."""
     agenda = plan.ready_queue(done)
     while (ready := agenda.take()) is not None:
         yield ready

@@ -1,1 +1,1 @@
-"""Reports written to disk, and bundles published."""
+"""Publishes and verifies bundles."""

@@ -1,4 +1,4 @@
-"""A contest's bundles and receipts: published by the organizers, checked by anybody."""
+"""Publishes a contest's bundles for the organizers, and verifies bundles and receipts for anybody."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class PublishedBundle:
-    """A bundle that was written, checked and noted."""
+    """A bundle that was written, verified and recorded in the ledger."""
 
     path: Path
     verification: VerificationReport
@@ -43,21 +43,21 @@ class PublishedBundle:
 def publish_bundle(
     admin: ContestAdmin, out: Path, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
 ) -> PublishedBundle:
-    """Writes a bundle of every round that was played, checks it as anybody would, and notes it in the ledger.
+    """Writes a bundle of all complete rounds, verifies it as anybody would, and records it in the ledger.
 
     Args:
         admin: the contest.
-        out: the bundle's folder; it is made.
-        kind: `sealed` shows no answer, no label, no secret; `full` shows them.
-        pictures: whether a full bundle holds the pictures, and what the attacks made of them. It always does where the
-            format's numbers follow from them.
-        unfinished: whether to publish in full although rounds are still to be played with the same labels.
+        out: the bundle's folder, which is created.
+        kind: a `sealed` bundle has no answers, no labels and no secrets; a `full` one has them.
+        pictures: whether a full bundle has the pictures and the attacks' adversarial examples. It always has them if
+            the format's numbers are computed from them.
+        unfinished: whether to publish a full bundle although rounds are still to be played with the same labels.
 
     Raises:
-        UsageError: nothing was played, a round is not finished, or there is something at `out`.
+        UsageError: nothing was played, a round is not complete, or `out` exists already.
         Rejected: the format has a reason why nothing may be published now.
         StoreFault: the record is damaged, or the key is not the contest's.
-        NotGenuine: what was written does not hold.
+        NotGenuine: the written bundle failed its verification.
     """
     require_publishable(admin, kind, pictures=pictures, unfinished=unfinished)
     if pictures and kind != "full":
@@ -96,17 +96,17 @@ def publish_bundle(
 def verify_bundle_or_receipt(
     path: Path, key: str | None = None, sealed: Path | None = None, held: PriorEvidence = NO_EVIDENCE
 ) -> VerificationReport | receipts.VerifiedReceipt:
-    """Returns what was checked of a bundle, or a receipt that is genuine. Nothing but the path is read.
+    """Verifies a bundle or a receipt; returns the report, or the genuine receipt. Reads nothing but the given paths.
 
     Args:
         path: a bundle's folder, or a receipt.
-        key: the fingerprint of the organizers' key; without it anybody may have signed.
+        key: the fingerprint of the organizers' key; without it, anybody may have signed.
         sealed: an earlier bundle, whose commitments a full one has to open.
-        held: what the reader kept from before, which a bundle has to have.
+        held: heads and receipts that the reader kept from before, which the bundle has to contain.
 
     Raises:
-        NotGenuine: at the first thing that does not hold.
-        UsageError: `key` is no fingerprint, a head no hash, or there is nothing at the path.
+        NotGenuine: at the first check that fails.
+        UsageError: `key` is no fingerprint, a head is no hash, or there is nothing at a path.
     """
     if key is not None and not _FINGERPRINT.fullmatch(key):
         raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
@@ -127,7 +127,7 @@ def verify_bundle_or_receipt(
 
 
 def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], SeasonState]:
-    """Returns the format with the rules that hold for a round, and what the season says of its submissions."""
+    """Returns the format with the rules in force for a round, and the season's state for its submissions."""
     found = season_fold.format_of_round(opened, season)
     return found, season_fold.season_state(found, season, opened)
 
@@ -135,11 +135,11 @@ def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[An
 def require_publishable(
     admin: ContestAdmin, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
 ) -> None:
-    """Raises what keeps a bundle from being published, as far as nothing has to be written to know it.
+    """Raises an error if a bundle may not be published, as far as that is known without writing it.
 
     Raises:
-        UsageError: nothing was played, a round with the same labels is to be played and `unfinished` was not said, or
-            this format has no such bundle.
+        UsageError: nothing was played, a round with the same labels is still to be played and `unfinished` is false, or
+            the format has no such bundle.
         Rejected: the format has a reason why nothing may be published now.
     """
     if not admin.season.played_rounds:
@@ -156,7 +156,7 @@ def require_publishable(
 
 
 def _require_finished(admin: ContestAdmin) -> None:
-    """Raises UsageError while a round is to be played whose labels a full bundle would show."""
+    """Raises UsageError if a full bundle would show labels with which a round is still to be played."""
     for task in admin.contest.file.all_tasks:
         rounds = admin.contest.format.rounds(admin.season, task.name)
         last = [round_.name for round_ in rounds if round_.reveals_labels]
@@ -197,7 +197,7 @@ def _ledger_entries(folder: ContestFolder) -> list[LedgerEntry]:
 
 @contextmanager
 def _temporary_sibling(out: Path) -> Iterator[Path]:
-    """Gives a new folder beside `out`, removed again unless it was renamed. Raises UsageError where it cannot be."""
+    """Creates a folder beside `out`, and removes it on exit unless it was renamed. Raises UsageError and StoreFault."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))

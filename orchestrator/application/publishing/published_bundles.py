@@ -1,4 +1,4 @@
-"""The bundles that a contest's folder keeps of itself: `published/sealed-1`, each with its zip once it is asked for."""
+"""The bundles in a contest's folder, such as `published/sealed-1`, each with a zip after its first download."""
 
 import re
 import zipfile
@@ -22,27 +22,27 @@ _NAME = re.compile(r"(sealed|full)-([1-9]\d{0,5})")
 
 
 def bundle_names(folder: ContestFolder) -> list[str]:
-    """Returns the bundles that are there whole, sealed ones first, each kind in the order in which it was published."""
+    """Returns the names of the complete bundles, sealed ones first, each kind in the order of publication."""
     place = folder.path / FOLDER
     found = [_NAME.fullmatch(path.name) for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
     return [name[0] for name in sorted(filter(None, found), key=lambda name: (KINDS.index(name[1]), int(name[2])))]
 
 
 def sealed_names(folder: ContestFolder) -> list[str]:
-    """Returns those that show no label, no answer and no secret: the bundles that everybody may have."""
+    """Returns the names of the sealed bundles, which everybody may have: without labels, answers and secrets."""
     return [name for name in bundle_names(folder) if name.startswith("sealed-")]
 
 
 def next_name(folder: ContestFolder, kind: BundleKind) -> str:
-    """Returns what the next bundle of a kind is called."""
+    """Returns the name of the next bundle of a kind."""
     own = [int(name.rpartition("-")[2]) for name in bundle_names(folder) if name.startswith(f"{kind}-")]
     return f"{kind}-{max(own, default=0) + 1}"
 
 
 def publish(admin: ContestAdmin, name: str, *, unfinished: bool = False) -> PublishedBundle:
-    """Publishes a bundle into the contest's folder, under a name that `next_name` gave. Raises like `publish_bundle`.
+    """Publishes a bundle into the contest's folder under a name from `next_name`. Raises like `publish_bundle`.
 
-    Raises UsageError where there is one of this name, or another process publishes at this moment.
+    Also raises UsageError if a bundle has this name already, and Busy while another process publishes.
     """
     kind, _, _ = name.partition("-")
     if not _NAME.fullmatch(name):
@@ -54,9 +54,9 @@ def publish(admin: ContestAdmin, name: str, *, unfinished: bool = False) -> Publ
 
 
 def bundle_archive(folder: ContestFolder, name: str) -> Path | None:
-    """Returns a bundle as one zip, packed the first time that it is asked for; None where there is none of this name.
+    """Returns the path of a bundle's zip, which is packed at the first call; None if no bundle has this name.
 
-    Raises StoreFault where it cannot be written.
+    Raises StoreFault if the zip cannot be written.
     """
     if name not in bundle_names(folder):
         return None

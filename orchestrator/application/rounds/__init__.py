@@ -1,1 +1,1 @@
-"""Rounds played, here or on a cluster."""
+"""Plays rounds, on this machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""The one place where what stays the same through a round is put together, for everybody who plays of it."""
+"""Makes the context of a round, which stays the same through the round, for all callers that play parts of it."""
 
 import secrets
 import time
@@ -17,7 +17,7 @@ from orchestrator.sandboxes.base import Backend, Image
 
 
 class RoundParts(TypedDict):
-    """What a caller brings: which round it is, who plays it on which pictures, and with which tools."""
+    """The parts of a round's context that its caller gives: the round, roster, pictures, backend and blobs."""
 
     round: str
     task: Task
@@ -33,9 +33,9 @@ class RoundParts(TypedDict):
 def assemble_context(
     file: ContestFile, contest_format: Format[Any], run: str = "", **parts: Unpack[RoundParts]
 ) -> RoundContext:
-    """Returns the context of a round: what the contest file and its format's rules say, with what the caller brings.
+    """Returns the context of a round, made from the contest file, its format's rules and the caller's parts.
 
-    `run` names what is started, so that it is found again; without it a new name is drawn.
+    `run` labels everything that is started, so that it can be found again; without it a new label is drawn.
     """
     rules = contest_format.play_rules()
     return RoundContext(

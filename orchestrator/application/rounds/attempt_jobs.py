@@ -1,4 +1,4 @@
-"""One attempt at a job of a round as a Job of Kubernetes: whose images its pod has, and how long it may live."""
+"""Makes the Kubernetes Job for one attempt at a job of a round, with its pod's images and its deadline."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 
 
 def attack_in_pod(context: RoundContext, job: Job) -> str:
-    """Returns the submission that queries a job's defence from a container of the same pod; empty where none does.
+    """Returns the id of the attack that queries a job's defence from a container of the same pod, "" if there is none.
 
     The organizers' own attacks have no image: the driver plays them.
     """
@@ -20,7 +20,7 @@ def attack_in_pod(context: RoundContext, job: Job) -> str:
 
 
 def attempt_job(context: RoundContext, settings: ClusterSettings, attempt: Attempt) -> dict[str, Any]:
-    """Returns the Job of an attempt. Raises like `render_job`."""
+    """Returns the manifest of an attempt's Kubernetes Job. Raises like `render_job`."""
     job, attack = attempt.job, ""
     if attempt.has_attack:
         attack = attack_in_pod(context, attempt.job)

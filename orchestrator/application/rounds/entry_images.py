@@ -1,8 +1,8 @@
-"""Entries of a contest file with a folder: what is started for each was built from it here, and is built where not.
+"""Finds the image for a contest file's entry with a folder, or builds it.
 
-A backend that starts images starts what a name leads to. So a folder's image is looked up in our own record of builds
-(`intake.build_record`), never by a name or a label, and built where there is none; an unchanged folder is built once.
-Builds have a name by their content, so no name that the organizers or a manifest gave is moved.
+An image's name or label does not prove that it was built from a folder. So a folder's image is looked up in our own
+record of builds (`intake.build_record`), and built if there is none; an unchanged folder is built once. Built images
+are named by their content, so no name that the organizers or a manifest gave is moved.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from orchestrator.intake.source_tree import scan_folder
 from orchestrator.sandboxes.base import Backend, BuildRequest, Image, ImageSource, ImageStore
 
 REPOSITORY = "sparring-built"
-"""What images of folders are called that were built for a round."""
+"""The first part of the names of images that are built from folders for a round."""
 BUILDS = "builds"
-"""Where the logs go, in the folder of a round or of a contest."""
+"""The folder of build logs, in the folder of a round or of a contest."""
 _DIGEST_DIGITS = 16
-"""Digits of a digest in a name."""
+"""The number of a digest's digits in a name."""
 
 _log = structlog.get_logger()
 
@@ -33,9 +33,9 @@ _log = structlog.get_logger()
 def admitter_with_builds(
     backend: Backend, folder: Path, record: BuildRecord | None = None
 ) -> Callable[[ImageSource], Image]:
-    """Returns what admits a source: a folder's image is the one that was built from it, and is built where needed.
+    """Returns a function that admits a source; a folder's image is the one that was built from it, built if needed.
 
-    `folder` is where logs of builds go. Raises like `Backend.admit`, and Rejected where a build fails.
+    Build logs go below `folder`. The function raises like `Backend.admit`, and Rejected if a build fails.
     """
     image_store = _image_store(backend)
     known = record or BuildRecord.of_user()
@@ -50,7 +50,7 @@ def admitter_with_builds(
 
 
 def admitter_without_builds(backend: Backend, record: BuildRecord | None = None) -> Callable[[ImageSource], Image]:
-    """Returns what admits a source without building: what would be built stands for itself, by its files' digest."""
+    """Returns a function that admits a source without building; an image not built yet has the digest of its files."""
     image_store = _image_store(backend)
     known = record or BuildRecord.of_user()
 
@@ -69,7 +69,7 @@ def admitter_without_builds(backend: Backend, record: BuildRecord | None = None)
 
 
 def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> str:
-    """Returns the id of the image that was built here from a source's folder as it is now, empty where none is here."""
+    """Returns the id of the image that was built here from a source's present folder, "" if the engine has none."""
     if source.folder is None:
         return ""
     identity = record.image_of(scan_folder(source.folder).digest, source.flavour)
@@ -82,23 +82,23 @@ def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> 
 def _image_store(backend: Backend) -> ImageStore | None:
     try:
         return backend.image_store()
-    except UsageError:  # it starts folders, or only what others built
+    except UsageError:  # the backend starts folders, or only images that others built
         return None
 
 
 def needs_proof(source: ImageSource) -> bool:
-    """Returns whether it has to be shown that an image was built from a source's folder.
+    """Returns whether our record has to show that an image was built from a source's folder.
 
-    A contest file that names the image by its id or digest is the organizers' own record of what it is.
+    It need not if the contest file names the image by id or digest: then the organizers have fixed which image it is.
     """
     return source.folder is not None and not (source.image and is_image_id(source.image))
 
 
 def registry_image_name(source: ImageSource) -> str | None:
-    """Returns the name in the contest's registry of the image of a folder: its own, with its files' digest as the tag.
+    """Returns a folder's image name in the contest's registry: the source's name, tagged with its files' digest.
 
-    Only the organizers write to that registry, and only what is on record as built from those files is pushed there
-    under that tag (`application.kubernetes.push_images`). None for an image that has no name.
+    Only the organizers write to that registry, and `application.kubernetes.push_images` pushes under that tag only an
+    image that our record shows as built from those files. Returns None for a source without an image name.
     """
     if source.folder is None or not source.image:
         return source.image
@@ -107,7 +107,7 @@ def registry_image_name(source: ImageSource) -> str | None:
 
 
 def _with_registry_name(backend: Backend, source: ImageSource) -> ImageSource:
-    """Returns a source as a cluster's nodes find it, where they start it."""
+    """Returns a source with the image's name in the registry if a cluster's nodes start it, else unchanged."""
     if backend.name == composition.KUBERNETES and needs_proof(source):
         return replace(source, image=registry_image_name(source))
     return source
@@ -118,7 +118,7 @@ def _display_name(source: ImageSource) -> str:
 
 
 def _build_image(image_store: ImageStore, source: ImageSource, folder: Path, record: BuildRecord) -> str:
-    """Builds a folder's image, notes it and returns its id. Raises Rejected."""
+    """Builds a folder's image, adds it to the record of builds and returns its id. Raises Rejected."""
     path = source.folder or Path()
     digest = scan_folder(path).digest
     options = ImageBuildOptions(flavour=source.flavour, tag=_build_name(source, digest))

@@ -1,4 +1,4 @@
-"""Where a round is played: on this machine, or on a Kubernetes cluster. Everything else of a round knows neither."""
+"""Where a round is played: on this machine, or on a Kubernetes cluster. The rest of a round depends on neither."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Which cluster, and why its network probe does not matter; `timings` is for tests that cannot wait."""
+    """How to reach a cluster, and the reason to play without a network probe; tests set `timings` to wait less."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -38,27 +38,27 @@ class ClusterAccess:
     timings: ControllerTimings = field(default_factory=ControllerTimings)
 
     def connect(self, namespace: str) -> "Client":
-        """Returns a connection. Raises UsageError where there is none to be made."""
-        from orchestrator.executors.kubernetes.api import Client  # noqa: PLC0415  for who plays there
+        """Returns a connection. Raises UsageError if the kubeconfig gives none."""
+        from orchestrator.executors.kubernetes.api import Client  # noqa: PLC0415  only rounds on a cluster need it
 
         return Client.connect(namespace, self.kubeconfig, self.context)
 
 
 class TargetSession(Protocol):
-    """Where one round is played, by nobody else."""
+    """The place where one round is played, held by this process alone."""
 
     @property
     def backend(self) -> Backend:
-        """What admits images, and starts them or has them started."""
+        """The backend that admits images, and starts them or has them started."""
         ...
 
     @property
     def probe_event(self) -> ClusterProbed | None:
-        """What goes on record before play begins."""
+        """The event that is recorded before play begins, None if there is none."""
         ...
 
     def with_devices(self, context: RoundContext) -> RoundContext:
-        """Returns the context of the round with the devices that this place chooses."""
+        """Returns the round's context with the devices that this place chooses."""
         ...
 
     def executor(self, context: RoundContext) -> Executor:
@@ -67,29 +67,29 @@ class TargetSession(Protocol):
 
 
 class ExecutionTarget(Protocol):
-    """Where rounds are played."""
+    """A place where rounds are played."""
 
     @property
     def backend(self) -> Backend:
-        """What admits images."""
+        """The backend that admits images."""
         ...
 
     def capacity(self, limits: Limits, access: Access) -> int:
-        """Returns how many jobs are played at a time."""
+        """Returns the number of jobs that are played at a time."""
         ...
 
     def acquire(self, folder: RoundFolder) -> AbstractContextManager[TargetSession]:
-        """Waits until nobody else plays the round in a folder, as far as others may be on other machines.
+        """Holds the round in a folder for this process, after waiting for other machines that play it.
 
         Raises:
-            UsageError: it may not be played there.
-            InfrastructureFault: there is nobody to ask.
+            UsageError: the round may not be played there.
+            InfrastructureFault: the place does not answer.
         """
         ...
 
 
 class LocalTarget:
-    """This machine, where a folder's lock keeps others away."""
+    """This machine, where the lock on a round's folder keeps other processes away."""
 
     probe_event: ClusterProbed | None = None
 
@@ -97,23 +97,23 @@ class LocalTarget:
         self.backend, self._slots = backend, slots
 
     def capacity(self, limits: Limits, access: Access) -> int:
-        """Returns the slots. Raises like `composition.slot_devices`."""
+        """Returns the number of slots. Raises like `composition.slot_devices`."""
         return len(composition.slot_devices(limits, self._slots, access.sandboxes_per_job))
 
     def acquire(self, folder: RoundFolder) -> AbstractContextManager["LocalTarget"]:
-        """Returns itself."""
+        """Returns this target: on one machine there is nothing to wait for."""
         del folder
         return nullcontext(self)
 
     def with_devices(self, context: RoundContext) -> RoundContext:
-        """Returns the context with the GPUs of attacks that query."""
+        """Returns the context with the GPUs for attacks that query defences."""
         devices = composition.attack_devices(context.limits, context.access.sandboxes_per_job)
         return replace(context, attack_devices=devices)
 
     def executor(self, context: RoundContext) -> Executor:
-        """Returns the local executor, once a player computed on each GPU that plays.
+        """Returns the local executor, after a test player has computed on each GPU that is used.
 
-        A player that cannot use its GPU would compute on the processor, and nobody would see it.
+        A player that cannot use its GPU would compute on the processor without anybody noticing.
 
         Raises:
             BackendUnavailable: a GPU cannot be used.

@@ -1,4 +1,4 @@
-"""A contest played with GPUs, and whether players here can use one, which a player that computes on it shows."""
+"""Plays a contest with GPUs, and checks that players can use one by starting a player that computes on it."""
 
 import tempfile
 from copy import copy
@@ -17,9 +17,9 @@ from orchestrator.sandboxes import self_probe
 from orchestrator.sandboxes.base import Backend, Exit, Image, ImageSource, SandboxSpec
 
 CUDA_MEMORY = 16 * 1024**3
-"""Bytes for a player with CUDA, which maps several gigabytes before it computes anything."""
+"""The memory in bytes of a player with CUDA, which maps several gigabytes before it computes anything."""
 CUDA_IMAGE = "sparring/base-torch:cuda"
-"""What the player that looks is started from, on a backend that starts images."""
+"""The image of the test player, on a backend that starts images."""
 _PROBE_PROGRAM = """
 import torch
 if float(torch.ones(4, device="cuda").sum()) != 4:
@@ -40,7 +40,7 @@ _IMAGE_REMEDY = (
 
 
 def with_gpus(contest: Contest) -> Contest:
-    """Returns the same contest with a GPU of its own for every player, and memory for CUDA."""
+    """Returns a copy of the contest with a GPU for every player, and enough memory for CUDA."""
     limits = contest.file.limits
     more = {"gpus": 1, "memory": ByteSize(max(limits.memory, CUDA_MEMORY))}
     changed = copy(contest)
@@ -49,9 +49,9 @@ def with_gpus(contest: Contest) -> Contest:
 
 
 def require_gpu(contest: Contest, backend: str) -> str:
-    """Returns what computes here, once a player did: PyTorch, CUDA and the GPU in words.
+    """Has a test player compute on the first GPU; returns the versions of PyTorch and CUDA and the GPU's name in words.
 
-    On a backend that starts images the player is one of `CUDA_IMAGE`; on the process backend it uses this environment.
+    The player runs from `CUDA_IMAGE` on a backend that starts images, and in this environment on the process backend.
 
     Raises:
         BackendUnavailable: there is no GPU, or a player cannot compute on it; the message says why.
@@ -68,7 +68,7 @@ def require_gpu(contest: Contest, backend: str) -> str:
 
 
 def can_try(backend: Backend) -> bool:
-    """Returns whether a backend that starts images has the one that a GPU is tried with."""
+    """Returns whether a backend that starts images has the image of the test player."""
     try:
         backend.inspect_image(CUDA_IMAGE, files=False)
     except UsageError:
@@ -77,7 +77,7 @@ def can_try(backend: Backend) -> bool:
 
 
 def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:
-    """Has a player under the policy compute on this GPU, and returns with what. Raises BackendUnavailable."""
+    """Has a test player compute on this GPU under the policy; returns like `require_gpu`. Raises BackendUnavailable."""
     remedy = _PROCESS_REMEDY if backend.name == "process" else _IMAGE_REMEDY
     try:
         output, end = _run_probe(policy, backend, gpu.uuid)
@@ -90,7 +90,7 @@ def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:
 
 
 def _run_probe(policy: SandboxPolicy, backend: Backend, device: str) -> tuple[str, Exit]:
-    """Starts the player that looks, under the limits of the others; returns what it said, and how it ended."""
+    """Starts the test player under the limits of all players; returns its output, and how it ended."""
     image = _folder_player(backend) if backend.name == "process" else _image_player(backend)
     sandbox = backend.start(SandboxSpec(image, policy, run="cuda", job="look", device=device))
     try:
@@ -107,5 +107,5 @@ def _folder_player(backend: Backend) -> Image:
 
 
 def _image_player(backend: Backend) -> Image:
-    backend.inspect_image(CUDA_IMAGE, files=False)  # where there is none, this says so in one line
+    backend.inspect_image(CUDA_IMAGE, files=False)  # raises a one-line error if there is no such image
     return replace(backend.admit(ImageSource(image=CUDA_IMAGE)), command=("python", "-c", _PROBE_PROGRAM))

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as the place where rounds are played. Only who plays there imports it: it takes its time."""
+"""A Kubernetes cluster as the place where rounds are played. Imported only to play there, since the import is slow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ from orchestrator.sandboxes.base import Backend
 
 _log = structlog.get_logger()
 _LEASE_TIMEOUT = 8.0
-"""Seconds that a renewal of the lease may take: well below what it lasts."""
+"""The most seconds that a renewal of the lease may take: well below the time for which it lasts."""
 
 
 class KubernetesTarget:
@@ -52,17 +52,18 @@ class KubernetesTarget:
         self.backend: Backend = RegistryBackend(self._settings)
 
     def capacity(self, limits: Limits, access: Access) -> int:
-        """Returns the most Jobs at a time; the cluster counts what the containers of their pods need."""
+        """Returns the most Jobs at a time; the cluster itself schedules by the resources that their pods request."""
         del limits, access
         return self._settings.max_jobs
 
     @contextmanager
     def acquire(self, folder: RoundFolder) -> Iterator["KubernetesSession"]:
-        """Holds the round's lease; another controller's is waited for, in words that `round status` shows.
+        """Holds the round's lease, after waiting for a controller that has it; `round status` shows that it waits.
 
         Raises:
             UsageError: there is no cluster; or no probe shows that players reach nothing, and no reason is given.
-            ClusterUnavailable, ClusterRefused: it does not answer, or not us.
+            ClusterUnavailable: the cluster does not answer.
+            ClusterRefused: the cluster refuses us.
         """
         settings = self._settings
         client = self._access.connect(settings.namespace)
@@ -80,7 +81,7 @@ class KubernetesTarget:
 
 @dataclass(frozen=True)
 class KubernetesSession:
-    """A cluster that one round is played on, by whoever holds its lease."""
+    """A cluster on which this process plays one round, whose lease it holds."""
 
     backend: Backend
     client: Client
@@ -92,7 +93,7 @@ class KubernetesSession:
     timings: ControllerTimings
 
     def with_devices(self, context: RoundContext) -> RoundContext:
-        """Returns the context: the cluster chooses devices."""
+        """Returns the context unchanged: the cluster chooses devices."""
         return context
 
     def executor(self, context: RoundContext) -> Executor:
@@ -114,7 +115,10 @@ class KubernetesSession:
 
 
 def warn_about_file_owner(folder: Path, user: int) -> None:
-    """Warns where what this process writes is not the drivers' own, who then cannot read it. Raises StoreFault."""
+    """Warns if the drivers' user does not own the files that this process writes, and so cannot read them.
+
+    Raises StoreFault.
+    """
     owner = owner_of_new_files(folder)
     if owner != user:
         remedy = f"run as user {user}" + (f", or set cluster.user to {owner}" if owner else "")
@@ -122,7 +126,7 @@ def warn_about_file_owner(folder: Path, user: int) -> None:
 
 
 def _probe_event(last: probe_job.ProbeRecord | None, namespace: str, override: str) -> ClusterProbed:
-    """Returns what goes on record. Raises UsageError where no fresh probe was blocked, and no reason is given."""
+    """Returns the event to record. Raises UsageError if no recent probe was blocked, and `override` is empty."""
     verdict = probe_job.judge_record(last, datetime.now(UTC))
     if not verdict.allowed and not override:
         raise UsageError(f"{verdict.reason}; or give --unproved-network REASON, which goes on record")

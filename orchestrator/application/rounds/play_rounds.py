@@ -1,4 +1,4 @@
-"""A round put together: played, read again, reported."""
+"""Plays rounds: chooses where, makes the context, and runs each task or previews it."""
 
 import tempfile
 from collections.abc import Callable
@@ -36,29 +36,29 @@ from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 ROUND_NAME = "round-1"
-"""The name of a round: a contest file describes one."""
+"""The name of the single round of a contest file that is played without a season."""
 Identify = Callable[[ImageSource], Image]
-"""Returns the image of a source, built where needed, as `entry_images.admitter_with_builds` makes it."""
+"""A function that admits a source and returns its image, such as `entry_images.admitter_with_builds` makes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How the operator wants a round played."""
+    """The operator's options for playing a round."""
 
     backend: str | None = None
-    """None: `process`, or none at all on the engine `kubernetes`, which has pods in place of a backend."""
+    """None: `process`; on the engine `kubernetes` it has to be None, since pods take the place of a backend."""
     slots: int | None = None
     allow_unisolated: bool = False
     executor: str = execution_target.LOCAL
     cluster: execution_target.ClusterAccess = field(default_factory=execution_target.ClusterAccess)
-    """For the engine `kubernetes`."""
+    """Used with the engine `kubernetes` only."""
     announce_replays: Callable[[ReplayForecast], None] = lambda _: None
-    """Is told what replays will cost, before each round is played."""
+    """Called with the forecast of the replays' cost before each task of a round is played."""
 
 
 @dataclass(frozen=True)
 class TaskRound:
-    """One task of one round: who plays it, which round of a season it is, and what earlier rounds finished."""
+    """One task of one round: its roster, the round of a season that it is, and earlier rounds to reuse."""
 
     contest: Contest
     task: str
@@ -68,24 +68,24 @@ class TaskRound:
     season: Season | None = None
     reusable_rounds: tuple[ReusableRound, ...] = ()
     samples: Samples | None = None
-    """Played in place of the task's own pictures."""
+    """The pictures that replace the task's own; None: the task's own."""
 
     def cells(self, roster: Roster) -> tuple[Cell, ...]:
-        """Returns what has to be played."""
+        """Returns the cells that the format schedules for a roster."""
         where = None if self.season is None else RoundOfSeason(self.round, self.task, self.season)
         cells: tuple[Cell, ...] = self.contest.format.schedule(roster, where)
         return cells
 
 
 def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> round_record.ReportPaths:
-    """Plays the one round of a contest file, or what is left of it, and writes its results.
+    """Plays what is left of the single round of a contest file, and writes its results.
 
     Raises:
         Rejected: the contest file or a submission cannot play.
         UsageError: `out` holds something else.
-        JobsParked: submissions wait for another run; everybody else was played, and the results were written.
-        InfrastructureFault: something that every job needs failed; run again to go on.
-        Cancelled: the operator ended it; run again to go on.
+        JobsParked: submissions wait for another run; all others were played, and the results were written.
+        InfrastructureFault: something that every job needs failed; run again to continue.
+        Cancelled: the operator ended the run; run again to continue.
     """
 
     def everybody(identify: Identify) -> TaskRound:
@@ -97,9 +97,9 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
 def play_part(
     contest: Contest, out: Path, how: RunOptions, watch: EventCallback, admit: Callable[[Identify], TaskRound]
 ) -> round_record.ReportPaths:
-    """Plays a round by itself, of whom `admit` lets in, or what is left of it. Raises like `play_round`."""
+    """Plays what is left of a round outside a season, with the roster from `admit`. Raises like `play_round`."""
     folder = RoundFolder(out)
-    with folder.create_or_undo():  # before the backend, which works in it
+    with folder.create_or_undo():  # before the backend is made, since it works in this folder
         host = choose_target(contest, out, how)
         with host.acquire(folder) as place, folder.lock():
             host.backend.clean_up()
@@ -113,7 +113,7 @@ def play_part(
 
 
 def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
-    """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
+    """Returns an estimate of what `play_round` would play; plays and writes nothing. Raises like `play_round`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
         host = choose_target(contest, Path(workspace), for_preview(how))
         part = TaskRound(
@@ -123,12 +123,15 @@ def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
 
 
 def for_preview(how: RunOptions) -> RunOptions:
-    """Returns options with which nothing is refused for want of a wall: a preview starts no program of anybody."""
+    """Returns options that allow backends without isolation: a preview starts no submission."""
     return how if how.executor == execution_target.KUBERNETES else replace(how, allow_unisolated=True)
 
 
 def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, workspace: Path) -> RunEstimate:
-    """Returns what would be played of one task of one round; `workspace` stands in for a round not yet begun."""
+    """Returns an estimate of what would be played of one task of one round.
+
+    A round that is not begun yet gets a temporary folder in `workspace`.
+    """
     exists = folder.exists
     lies = folder if exists else RoundFolder(workspace / part.task)
     lies.create()
@@ -142,11 +145,11 @@ def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, wo
 
 
 def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> ExecutionTarget:
-    """Returns where a contest is played, once it is seen to work.
+    """Returns the place where a contest is played, after checking that it works.
 
     Raises:
-        UsageError: there is no such engine or backend, or it was asked for the impossible, or for another's.
-        InfrastructureFault: it does not work.
+        UsageError: there is no such engine or backend, or an option is impossible or belongs to another engine.
+        InfrastructureFault: the place does not work.
     """
     plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
@@ -163,7 +166,7 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
 
 
 def _refuse_large_gradients(contest: Contest) -> None:
-    """Raises UsageError where a step's gradients could be too large for the next pod to go on with."""
+    """Raises UsageError if the gradients of one step could be too large to pass to the next attempt's pod."""
     access, batch = contest.file.access.to_access(), contest.file.limits.perturb_batch
     if access.kind is not AccessKind.GRADIENT and not contest.format.play_rules().needs_gradients:
         return
@@ -185,7 +188,7 @@ def _refuse_large_gradients(contest: Contest) -> None:
 
 
 def _refuse_ignored_options(options: RunOptions) -> None:
-    """Raises UsageError for options that this executor would not heed: whoever gives one counts on it."""
+    """Raises UsageError for options that the executor would ignore: an operator who gives one relies on it."""
     if options.executor == execution_target.KUBERNETES:
         given: dict[str, object] = {
             "--backend": options.backend is not None,
@@ -204,7 +207,7 @@ def _refuse_ignored_options(options: RunOptions) -> None:
 
 
 def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend:
-    """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
+    """Returns the backend, after checking that it works with the contest's runtime. Raises BackendUnavailable."""
     backend = composition.make_backend(
         how.backend or "process",
         workspace,
@@ -219,7 +222,7 @@ def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend
 def play_task(
     part: TaskRound, folder: RoundFolder, place: TargetSession, how: RunOptions, watch: EventCallback
 ) -> None:
-    """Plays one task of one round into a locked folder, or what is left of it, at a place that is its own."""
+    """Plays what is left of one task of one round into a locked folder, at a place that holds the round."""
     context = place.with_devices(_round_context(part, folder, place.backend))
     executor = place.executor(context)
     ledger = folder.ledger()
@@ -231,7 +234,7 @@ def play_task(
         else:
             _require_same_round(record, part, context, folder.path)
             for array in (context.samples.pixels, context.samples.labels):
-                put_array(context.blobs, array)  # where a power cut damaged them
+                put_array(context.blobs, array)  # written again in case a power cut damaged them
         runner.invalidate_damaged()
         _announce_record(record, watch)
         runner.admit_new()
@@ -240,12 +243,12 @@ def play_task(
         runner.run(executor, cells, part.reusable_rounds, place.probe_event)
     finally:
         ledger.close()
-        with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
+        with suppress(InfrastructureFault):  # the engine does not answer: the next sweep ends what is left
             place.backend.clean_up(ended_run=context.run)
 
 
 def _announce_record(record: RoundView, watch: EventCallback) -> None:
-    """Shows `watch` the plan and the finished jobs of a round that goes on: its progress begins where the round is."""
+    """Passes the plan and the finished jobs of a continued round to `watch`, so that its progress counts them."""
     if record.round.planned_jobs:
         watch(events.PlanMade(jobs=list(record.round.planned_jobs)))
         for finished in record.round.finished_jobs.values():
@@ -272,16 +275,16 @@ def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> Ro
 
 
 def _require_same_round(record: RoundView, part: TaskRound, context: RoundContext, out: Path) -> None:
-    """Raises UsageError, naming what differs, when the folder holds the round of something else.
+    """Raises UsageError, naming the differences, if the folder holds a round that was opened differently.
 
-    In a season the roster may grow, and rules may change: they are judged again by `sparring rescore`.
+    In a season the roster may grow, and rules that only judge may change: `sparring rescore` judges again by them.
     """
     opening = record.round.opening
     if opening is None:
         return
     then = {s.id: s.digest for s in record.round.roster}
     present = {s.id: s.digest for s in context.roster}
-    if part.phase:  # who came later or left is no difference
+    if part.phase:  # submissions that came later or left are no difference
         both = then.keys() & present.keys()
         then, present = ({name: digests[name] for name in both} for digests in (then, present))
     changes = {
@@ -303,17 +306,17 @@ def _require_same_round(record: RoundView, part: TaskRound, context: RoundContex
 
 
 _KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "prizes", "trial_pictures", "submissions", "title"})
-"""Keys of a contest file that decide nothing of what is played in a season."""
+"""Keys of a contest file that have no effect on what is played in a season."""
 
 
 def changed_rules_of_play(contest_format: Format[Any], before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Returns the rules that differ and decide what is played; both are complete, with every default."""
+    """Returns the names of the rules that differ and decide what is played; both arguments include every default."""
     names = contest_format.rules_of_play
     return [f"rules.{name}" for name in names if _rule_at(before, name) != _rule_at(now, name)]
 
 
 def _rule_at(rules: dict[str, Any], name: str) -> Any:
-    """Returns a rule of play; see `Format.rules_of_play`."""
+    """Returns the value of a rule of play, whose name may be a dotted path; see `Format.rules_of_play`."""
     value: Any = rules
     for key in name.split("."):
         value = value[key]
@@ -321,9 +324,9 @@ def _rule_at(rules: dict[str, Any], name: str) -> Any:
 
 
 def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
-    """Returns what of a contest file decides what is played: not where pods run.
+    """Returns the keys of a contest file that decide what is played: all but `cluster`.
 
-    In a season that is everything but times, entries, other tasks, and rules that only judge.
+    In a season, also without times, submissions, other tasks, and rules that only judge.
     """
     file = {key: value for key, value in file.items() if key != "cluster"}
     if not part.phase or file["format"] != part.contest.file.format:

@@ -1,9 +1,9 @@
-"""The driver of a pod: plays the one job that the controller put down, with the players that the pod has.
+"""The driver of a pod: plays the one job that the controller assigned, with the pod's players.
 
-That is one, and in a query job a second one, the attack that queries the first. Each has a backend of its own.
+A pod has one player; in a query job, a second one, the attack that queries the first. Each has a backend of its own.
 
-What it is told and what it says goes through a folder (see executors.kubernetes.shared_volume); nothing of a round's
-ledger is here.
+The driver reads its assignment from a folder and writes its events there (see executors.kubernetes.shared_volume). It
+has no access to the round's ledger.
 """
 
 from dataclasses import dataclass, replace
@@ -29,9 +29,9 @@ from orchestrator.sandboxes.base import Backend, ImageSource
 
 @dataclass(frozen=True, slots=True)
 class DriverPaths:
-    """Where things are in the driver's container: the attempt's folder, the blobs, and the FIFOs of the pod.
+    """Paths in the driver's container: the attempt's folder, the blobs, and the folder with the player's FIFOs.
 
-    `attack_io` has those of the attack, where the pod has one.
+    `attack_io` has the FIFOs of the attack, None if the pod has no second player.
     """
 
     job: Path
@@ -41,12 +41,12 @@ class DriverPaths:
 
 
 def play_job(place: DriverPaths, who: str) -> DriverOutcome:
-    """Plays what is left of the job and says how it ended; `who` names this driver.
+    """Plays what is left of the job, and writes and returns how it ended; `who` names this driver.
 
     Raises:
-        PodUsedUp: another driver took the job before.
-        StoreFault: the volume cannot be used; nothing can be said.
-        Cancelled: the pod is being ended; nothing is said.
+        PodUsedUp: another driver has taken the job before.
+        StoreFault: the volume cannot be used, so no outcome can be written.
+        Cancelled: the pod is being ended; no outcome is written.
     """
     outbox, backend = AttemptFolder(place.job), composition.make_backend("pod", place.io)
     attack_backend = None if place.attack_io is None else composition.make_backend("pod", place.attack_io)
@@ -55,7 +55,7 @@ def play_job(place: DriverPaths, who: str) -> DriverOutcome:
         return _run_job(outbox, make_job_runner(assignment, open_blobs(place.blobs), backend, attack_backend))
     finally:
         for each in filter(None, (backend, attack_backend)):
-            each.clean_up(ended_run=who)  # where no player was needed, one still waits to be started
+            each.clean_up(ended_run=who)  # ends a player that waits to be started and was not needed
 
 
 def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
@@ -72,13 +72,13 @@ def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
 
 
 def substitute_events(blobs: Blobs, assignment: Assignment, refused: str, why: str) -> list[tuple[Event, ...]]:
-    """Returns what is left of a job as it comes out where a player is never started: what to keep together, in order.
+    """Returns the events of a job's remaining steps if a player never starts, as batches to append in order.
 
-    `refused` is the submission whose player that is. Where a second one plays in the job, it is not started either, and
-    nothing is charged to it.
+    `refused` is the submission whose player never starts. The job's other player, if there is one, is not started
+    either, and no fault is charged to it.
 
     Raises:
-        StoreFault: the assignment is not whole, or a blob cannot be kept.
+        StoreFault: the assignment is incomplete, or a blob cannot be kept.
     """
     from orchestrator.executors.kubernetes.failed_start import FailedStartBackend  # noqa: PLC0415  a controller's; a driver's start is short
 
@@ -92,7 +92,7 @@ def substitute_events(blobs: Blobs, assignment: Assignment, refused: str, why: s
 def make_job_runner(
     assignment: Assignment, blobs: Blobs, backend: Backend, attack_backend: Backend | None = None, refused: str = ""
 ) -> JobRunner:
-    """Returns the performance of what was assigned. Raises StoreFault where the assignment is not whole.
+    """Returns the runner of the assigned job. Raises StoreFault if the assignment is incomplete.
 
     `attack_backend` starts the attack of a query job; `refused` is the submission whose player is never started.
     """

@@ -1,4 +1,4 @@
-"""What replays will cost, said before anything is played."""
+"""Forecasts the cost of replays before anything is played."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from orchestrator.integrity.power import ReplayCost, SamplingDesign
 
 @dataclass(frozen=True)
 class ReplayForecast:
-    """What a contest asks of its replays, and what that costs each defence at most, by its id."""
+    """A contest's design of replays, and the most that it costs for each defence, by id."""
 
     task: str
     design: SamplingDesign
@@ -22,7 +22,7 @@ class ReplayForecast:
 
 
 def forecast_replays(context: RoundContext, cells: Sequence[Cell]) -> ReplayForecast:
-    """Returns what the replays of these cells cost, if every candidate is played and every question answered."""
+    """Returns the replays' cost for these cells, if every adversarial example is played and every question answered."""
     counts, pictures = Counter(cell.defence for cell in cells), context.task.count
     mixed, batch = context.isolation is Isolation.ROUND, context.limits.classify_batch
     costs = {

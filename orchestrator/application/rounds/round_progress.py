@@ -1,7 +1,7 @@
-"""How far rounds are that are asked for or being played, read from their own ledgers while they are played.
+"""The progress of requested and running rounds, read from their own ledgers while they are played.
 
-Nothing of hidden data is in it: of jobs and cells the numbers are told, which follow from who plays, and what waits is
-told by its public code alone.
+It shows nothing of hidden data: only numbers of jobs and cells, which follow from the roster, and the public codes of
+the faults for which jobs wait.
 """
 
 import threading
@@ -24,7 +24,7 @@ from orchestrator.ledger.stores.base import Ledger, LedgerEntry
 class WaitingJob:
     """A job that failed at every attempt through a fault of ours, and waits for another run (X1).
 
-    `code` says what failed; its words may name the organizers' machines and are not here.
+    `code` is the fault's code. The fault's message is left out, since it may name the organizers' machines.
     """
 
     submission: str
@@ -42,7 +42,7 @@ _STAGE_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
-    """How far one stage of a round is: jobs, and the cells that they classify, 0 where they classify none."""
+    """The progress of one stage of a round: its jobs, and the cells that they classify, 0 if they classify none."""
 
     stage: Stage
     planned: int
@@ -52,29 +52,29 @@ class StageProgress:
 
     @property
     def title(self) -> str:
-        """What is done in it, in words."""
+        """What happens in the stage, in words."""
         return _STAGE_TITLES[self.stage]
 
     @property
     def counts(self) -> str:
-        """How far it is, in words: `3 of 9 jobs, 12 of 36 cells`."""
+        """The progress in words, such as `3 of 9 jobs, 12 of 36 cells`."""
         jobs = f"{self.finished} of {counted_noun(self.planned, 'job')}"
         return f"{jobs}, {self.cells_finished} of {counted_noun(self.cells, 'cell')}" if self.cells else jobs
 
 
 @dataclass(frozen=True, slots=True)
 class RoundProgress:
-    """One task of a round that is asked for, or that was begun and has not ended.
+    """The progress of one task of a round that is requested, or that was begun and has not ended.
 
     Attributes:
-        round: its name.
-        task: the name of the task.
-        requested_at: since when it is asked for, in UTC; empty where nobody asks.
-        began_at: since when it is being played, in UTC; empty where it is not begun, or has ended before.
-        last_at: when the last entry of its ledger was made; empty where there is none.
-        planned: how many jobs its plan has; 0 before there is one.
-        finished: how many of them are finished.
-        stages: the same by stage, in the order in which they are played; none before there is a plan.
+        round: the round's name.
+        task: the task's name.
+        requested_at: the time of the first open request, in UTC; empty without one.
+        began_at: the time when it was begun, in UTC; empty if it was not begun, or was complete before.
+        last_at: the time of the last entry of its ledger; empty without one.
+        planned: the number of jobs in its plan; 0 before there is one.
+        finished: the number of these jobs that are finished.
+        stages: the same by stage, in the order in which they are played; empty before there is a plan.
         waiting: the jobs that wait for another run.
     """
 
@@ -91,26 +91,26 @@ class RoundProgress:
 
 @dataclass(frozen=True, slots=True)
 class ContestProgress:
-    """What goes on in a contest: its rounds, and how many submissions arrived and are not admitted yet."""
+    """The work in a contest: rounds that are requested or played, and the number of arrivals without an outcome."""
 
     rounds: tuple[RoundProgress, ...]
     pending_arrivals: int
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is asked for, being played or waiting to be admitted."""
+        """Whether no round is requested or played, and no arrival waits."""
         return not (self.rounds or self.pending_arrivals)
 
 
 class _PlannedJob(NamedTuple):
-    """What is counted of a job."""
+    """A planned job's stage, and the number of cells that it classifies."""
 
     stage: Stage
     cells: int
 
 
 class JobCounts:
-    """The fold of a round's ledger that knows its jobs and nothing of their contents."""
+    """A fold of a round's ledger that counts jobs and reads nothing of their contents."""
 
     def __init__(self) -> None:
         self.number, self.began_at, self.last_at = 0, "", ""
@@ -119,7 +119,7 @@ class JobCounts:
         self._parked: dict[str, events.JobParked] = {}
 
     def apply(self, entry: LedgerEntry) -> None:
-        """Learns one entry; one that is known already changes nothing."""
+        """Applies one entry; does nothing if it was applied already."""
         if entry.seq <= self.number:
             return
         self.number, self.last_at = entry.seq, entry.time
@@ -142,17 +142,17 @@ class JobCounts:
 
     @property
     def planned(self) -> int:
-        """How many jobs the last plan has."""
+        """The number of jobs in the latest plan."""
         return len(self._planned)
 
     @property
     def finished(self) -> int:
-        """How many of them are finished."""
+        """The number of jobs in the latest plan that are finished."""
         return len(self._planned.keys() & self._finished)
 
     @property
     def stages(self) -> tuple[StageProgress, ...]:
-        """How far each stage of the last plan is, in the order in which they are played."""
+        """The progress of each stage of the latest plan, in the order in which stages are played."""
         found = []
         for stage in Stage:
             cells = {job: planned.cells for job, planned in self._planned.items() if planned.stage is stage}
@@ -165,13 +165,13 @@ class JobCounts:
 
     @property
     def waiting(self) -> tuple[WaitingJob, ...]:
-        """What waits for another run, each once."""
+        """The jobs that wait for another run, without duplicates."""
         parked = (WaitingJob(each.submission, each.stage, each.code) for each in self._parked.values())
         return tuple(dict.fromkeys(parked))
 
 
 class ProgressReader:
-    """Reads the ledgers of a contest's rounds, each entry once; safe to be asked by several threads."""
+    """Reads the ledgers of a contest's rounds, each entry once. Several threads may use it."""
 
     def __init__(self, folder: ContestFolder) -> None:
         self._folder = folder
@@ -179,7 +179,7 @@ class ProgressReader:
         self._open: dict[Path, tuple[Ledger, JobCounts]] = {}
 
     def read(self, contest: Contest, season: Season) -> ContestProgress:
-        """Returns what goes on now. Raises StoreFault where a ledger cannot be read."""
+        """Returns the contest's present progress. Raises StoreFault if a ledger cannot be read."""
         with self._lock:
             found = [
                 progress
@@ -190,14 +190,14 @@ class ProgressReader:
         return ContestProgress(tuple(found), len(season.pending_arrivals))
 
     def close(self) -> None:
-        """Lets go of all ledgers."""
+        """Closes all ledgers."""
         with self._lock:
             for ledger, _ in self._open.values():
                 ledger.close()
             self._open.clear()
 
     def _progress(self, name: str, task: str, requests: Iterable[RoundRequest]) -> RoundProgress | None:
-        """Returns how far a round is; None where nobody asks for it and it was not begun or has ended."""
+        """Returns a round's progress; None if it is not requested, and was not begun or has ended."""
         asked = [each.time for each in requests if each.round == name and each.task in ("", task)]
         counts = self._counts(self._folder.round(name, task))
         if not asked and not counts.began_at:
@@ -229,7 +229,7 @@ class ProgressReader:
 
 
 def progress_lines(progress: ContestProgress) -> list[str]:
-    """Returns what goes on in words, a line for each round and each thing that waits, for a terminal."""
+    """Returns the progress in words for a terminal, a line for each round, stage and waiting job."""
     lines = []
     for each in progress.rounds:
         lines.append(f"{each.round} of {each.task}: {state_in_words(each)}")
@@ -241,7 +241,7 @@ def progress_lines(progress: ContestProgress) -> list[str]:
 
 
 def state_in_words(progress: RoundProgress) -> str:
-    """Returns where a round stands, in words."""
+    """Returns the state of a round in words."""
     if not progress.began_at:
         return "asked for, and waits to be played"
     if not progress.planned:

@@ -1,6 +1,6 @@
-"""A round read again from its folder: its record, and the results and the report that are folded from it.
+"""Reads a round from its folder: its record, and the results and the report that are made from it.
 
-What reads rounds starts without what plays them: to import that takes longer than to read a small round.
+This module does not import the code that plays rounds: that import takes longer than reading a small round.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from orchestrator.scoring.round_scoring import RoundScoring
 
 @dataclass(frozen=True, slots=True)
 class ReportPaths:
-    """A round's results and where they were written, and the pictures in its report."""
+    """A round's results, the files that were written, and the pictures in its report."""
 
     results: Results
     results_file: Path
@@ -50,13 +50,13 @@ def round_results(out: Path) -> Results:
 
 
 def write_results(folder: RoundFolder) -> ReportPaths:
-    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
+    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: if it exists, all exist."""
     with folder.writing():
         return write_results_locked(folder)
 
 
 def write_results_locked(folder: RoundFolder) -> ReportPaths:
-    """Does what `write_results` does, for a caller that holds the round's contest already."""
+    """Writes like `write_results`, for a caller that already holds the write lock."""
     record, head = read_round(folder.path)
     scoring = score_round(record, folder.path)
     document = scoring.results(head)
@@ -68,9 +68,10 @@ def write_results_locked(folder: RoundFolder) -> ReportPaths:
 
 
 def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
-    """Returns what can be said of a round, with what its contest says of the submissions.
+    """Returns the scoring of a round, with the state of its contest's season if it belongs to one.
 
-    `rules` replace those that it was opened with, and those that its contest changed to since.
+    `rules` replace the rules that the round was opened with, and those to which its contest changed since. Raises
+    UsageError if the round was never opened.
     """
     opening = record.round.opening
     if opening is None:

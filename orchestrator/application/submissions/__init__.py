@@ -1,1 +1,1 @@
-"""Submissions received, tried and checked."""
+"""Trial matches, checks and evaluations of submissions."""

@@ -1,6 +1,6 @@
-"""A defence's row of a warm-up on its authors' machine, played by the code that plays the organizers' rounds (rule B7).
+"""Computes a defence's row of a warm-up on its authors' machine with the code of the organizers' rounds (rule B7).
 
-The contest is played as a round with this one defence, on the task's public pictures where it has some. Planner, query
+The contest is played as a round with this one defence, on the task's public pictures if it has any. Planner, query
 jobs, sandboxes, replays and scoring are those of every round.
 """
 
@@ -32,25 +32,25 @@ from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import ColumnPart, FaultPart, LeaderboardPart, Results, RowPart
 
 FORMAT = "warmup"
-"""The one format that has such a row."""
+"""The only format that has such a row."""
 MANY_PICTURES = 20
-"""On fewer, the number of distinct scores says little."""
+"""On fewer pictures, the number of distinct scores says little."""
 ACCURACY_UNIT = "percent"
 """The unit of the columns that depend on the reading of rule B3."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What is played: the folder of a defence, by the rules of a contest, on some pictures of one of its tasks.
+    """An evaluation to play: a defence's folder, by the rules of a contest, on pictures of one of its tasks.
 
     Attributes:
-        contest: the contest without its own entries.
+        contest: the contest without its baselines and submissions.
         task: the name of the task.
-        folder: where the defence's submission.yaml lies.
+        folder: the folder with the defence's submission.yaml.
         name: the defence's name.
-        samples: the pictures that are played.
-        available: of how many pictures these are the first.
-        is_public: whether they are the task's `sample`, and not its `dataset`.
+        samples: the pictures that are played, the first ones of those available.
+        available: the number of available pictures.
+        is_public: whether the pictures are the task's `sample`, and not its `dataset`.
     """
 
     contest: Contest
@@ -69,7 +69,7 @@ class Evaluation:
 
     @property
     def notes(self) -> list[str]:
-        """What makes the row differ from the organizers', one sentence each."""
+        """The reasons why the row differs from the organizers' row, one sentence each."""
         kind = "public pictures" if self.is_public else "pictures"
         notes = []
         if len(self.samples) < self.available:
@@ -88,16 +88,16 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What an evaluation came to.
+    """The results of an evaluation.
 
     Attributes:
-        results: everything, as `results.json` has it.
+        results: the complete results, as `results.json` has them.
         row: the defence's row, by the contest's own reading of rule B3.
-        columns: what the values of the row are.
+        columns: the columns of the row's values.
         reading: the contest's own reading.
         by_reading: the row by each of the readings.
-        faults: what the defence did wrong; `message` may hold its own words.
-        paths: where the results lie.
+        faults: the defence's faults; `message` may hold its own words.
+        paths: the files with the results.
     """
 
     results: Results
@@ -117,7 +117,7 @@ class EvaluationReport:
 
 
 def prepare_evaluation(folder: Path, contest: Contest, task: str | None = None, count: int | None = None) -> Evaluation:
-    """Returns what would be played: `count` pictures of a task, all by default, of the only task by default.
+    """Returns the evaluation of a folder on `count` pictures of a task; by default on all, and of the only task.
 
     Raises:
         UsageError: there is no such folder or task, the contest is no warm-up, or its pictures are not on this machine.
@@ -148,13 +148,13 @@ def prepare_evaluation(folder: Path, contest: Contest, task: str | None = None, 
 
 
 def evaluate(evaluation: Evaluation, out: Path, how: RunOptions, watch: EventCallback) -> EvaluationReport:
-    """Plays an evaluation into the folder `out`, or what is left of it there, and returns what it came to.
+    """Plays an evaluation into the folder `out`, or what is left of it there, and returns its results.
 
     Raises:
         Rejected: the submission cannot be built or started, or has the name of an attack.
         UsageError: `out` holds something else.
-        InfrastructureFault: something of ours failed; run again with the same folder to go on.
-        Cancelled: the operator ended it; run again with the same folder to go on.
+        InfrastructureFault: something of ours failed; run again with the same folder to continue.
+        Cancelled: the operator ended the run; run again with the same folder to continue.
     """
 
     def only_it(identify: Identify) -> TaskRound:
@@ -183,11 +183,11 @@ def evaluate(evaluation: Evaluation, out: Path, how: RunOptions, watch: EventCal
 
 
 class EvaluationProgress:
-    """Counts what is played of an evaluation from the events of its round, what a killed run left included.
+    """Counts the progress of an evaluation from the events of its round, including those of an earlier, killed run.
 
     Args:
-        evaluation: what is played.
-        out: the folder of its round, which need not be there yet.
+        evaluation: the evaluation that is played.
+        out: the folder of its round, which need not exist yet.
     """
 
     def __init__(self, evaluation: Evaluation, out: Path) -> None:
@@ -195,11 +195,11 @@ class EvaluationProgress:
         self._wanted = {name: attack.pictures(len(evaluation.samples)) for name, attack in self._attacks.items()}
         self._folder = RoundFolder(out)
         self._attacked: dict[tuple[str, int], tuple[str, int, int]] = {}
-        """By job and step of the query jobs: the attack, its pictures, and queries."""
+        """By job and step of the query jobs: the attack's name, the number of pictures, and of queries."""
         self._finished: set[str] = set()
         self._jobs: list[events.JobRecord] = []
         self.steps_played = 0
-        """So many were played since this began to count."""
+        """The number of steps that were played since this object was made."""
         if self._folder.exists:
             record, _ = round_record.read_round(out)
             self._jobs = list(record.round.planned_jobs)
@@ -210,7 +210,7 @@ class EvaluationProgress:
                         self._count_step(step)
 
     def __call__(self, event: events.Event) -> None:
-        """Takes notice of an event of the round."""
+        """Counts an event of the round."""
         if isinstance(event, events.PlanMade):
             self._jobs = event.jobs
         elif isinstance(event, events.JobFinished):
@@ -224,9 +224,9 @@ class EvaluationProgress:
 
     @property
     def steps(self) -> tuple[int, int | None]:
-        """How many steps are done, and of how many, None before they are planned.
+        """The number of finished steps, and the number of all, which is None before they are planned.
 
-        A step of an attack is `PICTURES_PER_STEP` pictures; the end of every job counts as one more.
+        A step of an attack is `PICTURES_PER_STEP` pictures; the end of every job counts as one more step.
         """
         done = len(self._attacked) + sum(1 for job in self._jobs if job.id in self._finished)
         total = sum(ceil(count / PICTURES_PER_STEP) for count in self._wanted.values()) + len(self._jobs)
@@ -234,7 +234,7 @@ class EvaluationProgress:
 
     @property
     def queries(self) -> tuple[int, int]:
-        """About how many pictures the defence was asked by attacks so far, and about how many more at most."""
+        """The approximate number of attacks' queries to the defence so far, and the most that may follow."""
         pictures: Counter[str] = Counter()
         for attack, count, _ in self._attacked.values():
             pictures[attack] += count
@@ -245,11 +245,11 @@ class EvaluationProgress:
 
     @cached_property
     def _blobs(self) -> Blobs:
-        """The round's blobs, opened once: what was found of them need not be looked for again."""
+        """The round's blobs, opened once, so that each is located only once."""
         return self._folder.blobs()
 
     def _count_step(self, step: events.StepFinished) -> None:
-        if step.stage is Stage.QUERY and "queries" in step.blobs:  # the last of a job may ask some questions again
+        if step.stage is Stage.QUERY and "queries" in step.blobs:  # a job's last step may only ask questions again
             queries = get_array(self._blobs, step.blobs["queries"])
             self._attacked[step.job, step.step] = (step.cells[0].attack or "", len(queries), int(queries.sum()))
 
@@ -264,10 +264,10 @@ def _task_name(contest: Contest, wanted: str | None) -> str:
 
 
 def _load_pictures(contest: Contest, task: str) -> tuple[Samples, bool]:
-    """Returns a task's public pictures where it has some, else its own; and whether they are public.
+    """Returns a task's public pictures, or its own if it has none, and whether they are public.
 
     Raises:
-        UsageError: they are not on this machine, or cannot be read: that is not the submission's fault.
+        UsageError: they are not on this machine, or cannot be read, which is not the submission's fault.
     """
     try:
         public = contest.load_public_samples(task)
@@ -287,7 +287,7 @@ def _row(results: Results, name: str) -> RowPart:
 
 
 def _faults(record: RoundView, results: Results, name: str) -> list[FaultPart]:
-    """Returns the faults of a submission with the first message of each kind on record: its authors may read it."""
+    """Returns a submission's faults, each kind with its first recorded message, which its authors may read."""
     said = fault_texts.first_messages(record.round)
     submission = next(part for part in results.submissions if part.id == name)
     return [

@@ -1,6 +1,7 @@
-"""Whose an image is that a submission only names: an engine has those of every team, and the organizers' own.
+"""Checks that an image which a submission only names is its team's own.
 
-What comes in a package is the submission's, whatever it is; a name may be anybody's.
+An engine has the images of all teams and of the organizers, and anybody can name them. An image in a package needs no
+such check.
 """
 
 from collections.abc import Iterator
@@ -16,10 +17,10 @@ _REMEDY = "build it from this team's folder with `sparring submission build`, or
 
 
 def ownership_problems(season: Season, team: str, folder: Path | None, image: Image) -> Iterator[Problem]:
-    """Yields why an image that was named, by the manifest in `folder` or by the command, is not this team's.
+    """Yields the reasons why an image that is named by the manifest in `folder`, or by the command, is not this team's.
 
-    What another team handed in before is theirs. What a manifest names has to be built from its folder, here and by
-    us, as our own record has it: the label that says so is whatever the image's maker wrote.
+    An image that another team submitted before belongs to that team. An image that a manifest names has to be built
+    from its folder here, according to our own record of builds; its label proves nothing, since its maker wrote it.
     """
     for entry in season.entries.values():
         if entry.digest == image.digest and entry.team != team:

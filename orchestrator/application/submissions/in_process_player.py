@@ -1,8 +1,8 @@
-"""A player in Python that runs in this process, so that debuggers and tests reach it; the gate and the limits apply.
+"""A Python player that runs in this process, where debuggers and tests reach it; the gate and the limits apply.
 
-The player's own code runs in the thread that asks. The orchestrator's side of the conversation runs in another one for
-as long as a question is open, so that attacks can query. Time limits are judged when the player's code returns: nothing
-can end it before.
+The player's own code runs in the caller's thread. While a question is open, the orchestrator's side of the conversation
+runs in a second thread, so that attacks can query. Time limits are checked when the player's code returns: nothing can
+end it earlier.
 """
 
 import gc
@@ -42,7 +42,7 @@ T = TypeVar("T")
 class InProcessPlayer:
     """A player whose code runs in this process. Made by `open_in_process_player`.
 
-    What the player's own code raises is raised as it is.
+    Exceptions of the player's own code are raised unchanged.
     """
 
     def __init__(self, context: RoundContext, submission: Submission, helper: ModuleType, player: Any) -> None:
@@ -56,7 +56,7 @@ class InProcessPlayer:
 
     @property
     def side(self) -> Side:
-        """Whether it attacks or defends."""
+        """The submission's side: attack or defence."""
         return self._submission.side
 
     @property
@@ -65,7 +65,7 @@ class InProcessPlayer:
         return self._context.samples
 
     def say_hello(self) -> None:
-        """Has the player load. Raises SubmissionFault."""
+        """Sends hello, so that the player loads. Raises SubmissionFault."""
         context, limits = self._context, self._context.limits
         attack = self.side is Side.ATTACK
         step = (
@@ -77,14 +77,14 @@ class InProcessPlayer:
         self._run(lambda: self._player.say_hello(context.task_header(), context.limits_header(*step), seed))
 
     def perturb(self, pixels: Pixels | None = None, labels: list[int] | None = None) -> AdversarialExamples:
-        """Returns what an attack delivers for pixels u8 [n, c, h, w], after the gate (rules A8, A14).
+        """Returns an attack's adversarial examples for pixels u8 [n, c, h, w], after the gate (rules A8, A14).
 
-        Without pixels it is asked about the first of the contest's public pictures, as many as a question may have.
-        Labels of own pixels may be left away where the contest hides them.
+        Without pixels, asks about the first public pictures of the contest, as many as fit in a question. With pixels,
+        labels may be omitted if the contest hides labels from attacks.
 
         Raises:
-            SubmissionFault: the time for so many pictures was over (A15), or a reply breaks the protocol.
-            UsageError: it is a defence, or labels are missing.
+            SubmissionFault: the time for this number of pictures was over (A15), or a reply breaks the protocol.
+            UsageError: the player is a defence, or labels are missing.
         """
         context = self._context
         if self.side is not Side.ATTACK:
@@ -108,13 +108,13 @@ class InProcessPlayer:
         return examples
 
     def classify(self, pixels: Pixels | None = None) -> AnswersReply:
-        """Returns a defence's labels and scores for pixels u8 [n, c, h, w], asked about together.
+        """Returns a defence's labels and scores for pixels u8 [n, c, h, w], asked in one question.
 
-        Without pixels it is asked about the first of the contest's public pictures, as many as a question may have.
+        Without pixels, asks about the first public pictures of the contest, as many as fit in a question.
 
         Raises:
             SubmissionFault: the time was over, or the reply breaks the protocol.
-            UsageError: it is an attack.
+            UsageError: the player is an attack.
         """
         if self.side is not Side.DEFENCE:
             raise UsageError("an attack classifies nothing; ask perturb")
@@ -124,13 +124,13 @@ class InProcessPlayer:
         return self._run(lambda: self._player.classify(asked, limits, seeds))
 
     def _run(self, ask: Callable[[], T]) -> T:
-        """Runs `ask` in another thread, and the player's code that it asks for in this one."""
+        """Runs `ask` in another thread, and the player's code that answers it in this thread."""
         answer: queue.Queue[tuple[bool, Any]] = queue.Queue()
 
         def orchestrate() -> None:
             try:
                 answer.put((True, ask()))
-            except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            except BaseException as error:  # noqa: BLE001  raised again in the caller's thread
                 answer.put((False, error))
             finally:
                 self._pipes.end_question()
@@ -140,7 +140,7 @@ class InProcessPlayer:
         try:
             while (frame := self._helper._read()) is not None:  # noqa: SLF001  shipped with this software
                 self._speaker.answer(*frame)
-        finally:  # where the player's code raised, the other thread learns that no reply will come
+        finally:  # if the player's code raised, tell the other thread that no reply will come
             if answer.empty():
                 self._pipes.stop()
             thread.join()
@@ -152,14 +152,14 @@ class InProcessPlayer:
 
 
 class _Pipes:
-    """Both pipes of a player in memory: a sandbox for the orchestrator's side, two files for the helper."""
+    """A player's two pipes in memory: a sandbox for the orchestrator's side, and two files for the helper."""
 
     def __init__(self) -> None:
         self._to_player: queue.Queue[bytes | None] = queue.Queue()
         self._from_player: queue.Queue[bytes] = queue.Queue()
         self._unread = b""
 
-    # what the orchestrator's side calls
+    # methods for the orchestrator's side
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:  # noqa: ARG002
         self._to_player.put(data)
@@ -176,10 +176,10 @@ class _Pipes:
         return Exit(Ending.STOPPED)
 
     def end_question(self) -> None:
-        """Has the helper's next reading find the end."""
+        """Makes the helper's next read return the end of the file."""
         self._to_player.put(None)
 
-    # what the helper calls
+    # methods for the helper
 
     def read(self, count: int) -> bytes:
         while len(self._unread) < count:
@@ -191,7 +191,7 @@ class _Pipes:
         return found
 
     def write(self, data: bytes) -> None:
-        if data:  # nothing would be the end
+        if data:  # an empty piece would mean the end of the file
             self._from_player.put(data)
 
     def flush(self) -> None:
@@ -200,17 +200,17 @@ class _Pipes:
 
 @contextmanager
 def open_in_process_player(folder: Path, under: CheckSetup, *, limits: bool = True) -> Iterator[InProcessPlayer]:
-    """Gives the player of a submission's folder, loaded. Its folder is the working folder meanwhile.
+    """Opens and loads the player of a submission's folder, which is the working directory meanwhile.
 
     Args:
-        folder: the submission's folder. Its own files run, not a copy, so that breakpoints in them are met.
-        under: the contest, and where its other settings come from.
-        limits: whether the time limits apply; a debugger stops the player for longer.
+        folder: the submission's folder. Its own files run, not a copy, so that breakpoints in them are hit.
+        under: the contest, task and backend.
+        limits: whether the time limits apply; in a debugger, a player may stand still for longer.
 
     Raises:
         Rejected: the manifest or the folder would not be received.
         UsageError: it is no player in Python that uses the helper `sparring_player`.
-        SubmissionFault: it did not get ready.
+        SubmissionFault: the player did not get ready.
     """
     applicant = self_check.admit_applicant(CheckSubject(folder=folder), under)
     script = _script(folder)
@@ -218,14 +218,14 @@ def open_in_process_player(folder: Path, under: CheckSetup, *, limits: bool = Tr
         trial_match_setup.solo_context(under.contest, applicant, under.backend, under.samples) as (context, _),
         _as_script(folder) as helper,
     ):
-        timed = context if limits else replace(context, clock=lambda: 0.0)  # on which no time passes
+        timed = context if limits else replace(context, clock=lambda: 0.0)  # a clock that stands still
         player = InProcessPlayer(timed, applicant.submission, helper, _load(script, helper))
         player.say_hello()
         yield player
 
 
 def _script(folder: Path) -> Path:
-    """Returns the program that a manifest starts with Python."""
+    """Returns the Python script in a manifest's command. Raises UsageError if the command starts none."""
     command = manifest.read_manifest(folder).command
     scripts = [word for word in command[1:2] if word.endswith(".py")]
     if not scripts or not Path(command[0]).name.startswith("python"):
@@ -238,7 +238,7 @@ def _script(folder: Path) -> Path:
 
 @contextmanager
 def _as_script(folder: Path) -> Iterator[ModuleType]:
-    """Gives the helper, with this process's folder and modules as the player's; all of that is undone afterwards."""
+    """Imports the helper, with `folder` as working directory and on `sys.path`; restores all of it on exit."""
     helpers = resources.resource_path("images", "_base", "python")
     before, path, place = set(sys.modules), list(sys.path), Path.cwd()
     sys.path[:0] = [str(folder), str(helpers)]
@@ -250,12 +250,12 @@ def _as_script(folder: Path) -> Iterator[ModuleType]:
         sys.path[:] = path
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if file and {folder, helpers} & set(Path(file).parents):  # the next player has its own of that name
+            if file and {folder, helpers} & set(Path(file).parents):  # the next player may have its own of this name
                 del sys.modules[name]
 
 
 def _import_helper() -> ModuleType:
-    """Returns the helper, which takes the pipes of its process, and the garbage collector: here they are put back."""
+    """Imports the helper and restores the standard streams and the garbage collector, which its import takes over."""
     kept, printed, collects = [os.dup(number) for number in (0, 1)], sys.stdout, gc.isenabled()
     try:
         helper = importlib.import_module(_HELPER)
@@ -274,7 +274,7 @@ def _import_helper() -> ModuleType:
 def _load(script: Path, helper: ModuleType) -> Any:
     """Runs the player's program and returns the object that it would have served."""
     served: list[Any] = []
-    helper.serve = served.append  # type: ignore[attr-defined]  # what the program imports
+    helper.serve = served.append  # type: ignore[attr-defined]  # the program imports `serve` from the helper
     runpy.run_path(str(script), run_name="__main__")
     if len(served) != 1:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""An image that comes as files, a package or an OCI layout: looked at as a stranger's, and brought in."""
+"""Loads an image from a package or an OCI image layout, after checking its files as a stranger's."""
 
 from pathlib import Path
 
@@ -12,17 +12,17 @@ from orchestrator.sandboxes.base import ImageStore
 
 
 def load_image(path: Path, name: str, image_store: ImageStore, workspace: Path) -> str:
-    """Brings in the image of a package, or of a folder with an OCI image layout, and returns its id.
+    """Loads the image of a package, or of a folder with an OCI image layout, into an image store; returns its id.
 
     Args:
         path: the package's file, or the folder.
-        name: what the image is called here; names in the files are not read.
-        image_store: where it goes.
-        workspace: a folder to read a package into.
+        name: the name that the image gets; names in the files are not read.
+        image_store: the store to load it into.
+        workspace: a folder to unpack a package into.
 
     Raises:
-        UsageError: there is no such file, it has no image, or the name is none.
-        Rejected: with everything that is wrong with it.
+        UsageError: there is no such file, it has no image, or the name is invalid.
+        Rejected: with all problems of the image.
     """
     if not is_image_reference(name) or name.startswith("sha256:"):
         raise UsageError(f"--name {printable(name)} is no name of an image; write it like team/entry:1")
@@ -36,8 +36,8 @@ def load_image(path: Path, name: str, image_store: ImageStore, workspace: Path) 
 
 
 def load_packaged_image(unpacked: UnpackedArchive, image_store: ImageStore, name: str) -> str:
-    """Brings in the image of a package that has one, and returns its id. Raises Rejected."""
-    assert unpacked.image is not None  # noqa: S101  the caller looked
+    """Loads the image of a package that has one, and returns its id. Raises Rejected."""
+    assert unpacked.image is not None  # noqa: S101  the caller has checked it
     parts = image_archive.read_image_layout(unpacked.image)
     identity = digest(image_store.normalise_config(parts.config))
     if unpacked.declared_image != identity:

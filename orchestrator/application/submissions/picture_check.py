@@ -1,4 +1,4 @@
-"""What participants look at before they hand in pictures: whether they would be received, and how far they are off."""
+"""Checks an archive of pictures before it is submitted: whether it would be received, and how large the changes are."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +12,17 @@ from orchestrator.measures import norms
 
 @dataclass(frozen=True, slots=True)
 class PictureCheck:
-    """What an archive of pictures holds, beside the task's own.
+    """An archive's pictures in comparison with the task's own.
 
     Attributes:
-        pictures: how many there are.
-        digest: of the archive, as its receipt will have it.
+        pictures: the number of pictures.
+        digest: the archive's digest, as its receipt will have it.
         decoder: the libraries that decoded it.
-        changed: how many differ from the task's picture.
-        beyond_budget: how many are farther from it than the task allows (A14); 0 where it has no budget.
+        changed: the number of pictures that differ from the task's picture.
+        beyond_budget: the number of pictures that exceed the task's budget (A14); 0 without a budget.
         largest: the largest change of a value, in steps of 1/255.
-        median: the median over pictures of their largest change.
-        measures: what the format measures without the hidden model, by name.
+        median: the median over the pictures of their largest change.
+        measures: the format's measures that need no hidden model, by name.
     """
 
     pictures: int
@@ -36,7 +36,7 @@ class PictureCheck:
 
 
 def check_pictures(path: Path, contest: Contest, task: str | None = None) -> PictureCheck:
-    """Returns what an archive holds. Raises Rejected with everything that is wrong with it, and UsageError."""
+    """Checks an archive against a task's pictures. Raises Rejected with all its problems, and UsageError."""
     name = task or contest.only_task
     samples = contest.load_samples(name)
     archive = picture_entries.read_entry_pictures(path, contest, name)

@@ -1,4 +1,4 @@
-"""What participants do before they hand in: check a submission as the organizers will, try it, hear what it says."""
+"""What participants do before they submit: check a submission as the organizers will, play it, and debug it."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,17 +32,17 @@ from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 MANIFEST_STEP, BUILD_STEP, POLICY_STEP, SCORE_STEP = "manifest", "build", "image policy", "expected score"
 MAX_PICTURES = 50
-"""Pictures of the public sample that the expected score is of."""
+"""The most pictures of the public sample on which the expected score is measured."""
 MAX_EXAMPLES = 12
-"""Pictures on the page of a trial."""
+"""The most pictures on the page of a trial."""
 _BASELINE_REMEDY = f"on process {training.INSTALL_REMEDY}, on docker `sparring image build`"
 OnStep = Callable[[CheckStep], None]
-"""Is told each step once it is made."""
+"""A function that is called with each step once it is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSubject:
-    """What is tried: a folder with a manifest, or an image of a side."""
+    """The submission to check: a folder with a manifest, or an image with its side."""
 
     folder: Path | None = None
     image: str = ""
@@ -51,30 +51,30 @@ class CheckSubject:
 
 @dataclass(frozen=True)
 class CheckSetup:
-    """Under which terms: the contest's, one of its tasks, and where it is played."""
+    """The terms of a check: the contest, one of its tasks, and the backend."""
 
     contest: Contest
     task: str
     backend: Backend
     workspace: Path
-    """Where logs of builds may go."""
+    """The folder in which build logs may be written."""
 
     @property
     def samples(self) -> Samples:
-        """The public pictures: the task's `sample`, else its dataset, which who runs this has. Raises Rejected."""
+        """The first public pictures: the task's `sample`, or its dataset without one. Raises Rejected."""
         found = self.contest.load_public_samples(self.task) or self.contest.load_samples(self.task)
         return found.first(min(MAX_PICTURES, len(found)))
 
 
 @dataclass(eq=False)
 class CheckReport:
-    """A check: its steps, and what the player said last."""
+    """The result of a check: its steps, the player's last conversation, and its standard error."""
 
     steps: list[CheckStep] = field(default_factory=list)
     conversation: list[TranscriptEntry] = field(default_factory=list)
     stderr: bytes = b""
     build_log: list[str] = field(default_factory=list)
-    """What the builder said, printable, line by line."""
+    """The lines of the build log, printable."""
 
     @property
     def passed(self) -> bool:
@@ -84,22 +84,22 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class TryResult:
-    """A single cell on public pictures: the defence on clean pictures and under the attack, and some pictures."""
+    """The results of a defence on public pictures, clean and under one attack, with some of the pictures."""
 
     attack: str
     defence: str
     clean: Tally
     attacked: Tally
     applicant: str
-    """Which of the two was tried."""
+    """The id of the submission, of the two, that was tried."""
     faults: dict[str, int]
-    """Faults of either side, by `submission: code`."""
+    """The number of pictures with a fault of either side, by `submission: code`."""
     examples: list[Example]
 
 
 @contextmanager
 def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[CheckSetup]:
-    """Gives the terms of a trial; what the backend kept is gone afterwards. The participant's own code is trusted."""
+    """Makes the terms of a check, with a backend whose files are removed on exit. Trusts the participant's own code."""
     with tempfile.TemporaryDirectory(prefix="sparring-trial-") as workspace:
         check_backend = composition.make_backend(
             backend,
@@ -113,10 +113,10 @@ def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[Ch
 
 
 def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> CheckReport:
-    """Returns every step up to the first that failed, told one by one.
+    """Checks a submission up to the first step that fails. Calls `tell` with each step, and returns them all.
 
     Raises:
-        InfrastructureFault: something of ours failed: that says nothing of the submission.
+        InfrastructureFault: something of ours failed, which says nothing about the submission.
     """
     done = CheckReport()
 
@@ -140,7 +140,7 @@ def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> 
 
 
 def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
-    """Returns what would be admitted. Raises Rejected with the first step that failed."""
+    """Makes the steps of admission and returns the applicant. Raises Rejected with the first step that failed."""
     failed: list[CheckStep] = []
 
     def note(step: CheckStep) -> bool:
@@ -156,7 +156,7 @@ def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
 
 @contextmanager
 def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
-    """Gives a conversation with a candidate about the public pictures; at the end its player is gone."""
+    """Opens a conversation with an applicant about the public pictures; ends its player on exit."""
     with trial_match_setup.solo_context(under.contest, own, under.backend, under.samples) as (context, device):
         session = DebugSession(context, own.submission, device)
         try:
@@ -166,11 +166,11 @@ def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
 
 
 def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCallback) -> TryResult:
-    """Plays a candidate against one baseline, on the public pictures.
+    """Plays an applicant against one baseline, on the public pictures.
 
     Raises:
         UsageError: there is no such baseline on the other side, or it could not play a single picture here.
-        Rejected: the backend cannot start it.
+        Rejected: the backend cannot start the baseline.
     """
     other, image = _admit_opponent(against, own.side, under)
     if other.id == own.name:
@@ -203,9 +203,9 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
 
 
 def opponents(contest: Contest, side: Side) -> list[str]:
-    """Returns the names of a contest's baselines that a submission of this side can be tried against.
+    """Returns the names of a contest's baselines against which a submission of this side can be tried.
 
-    Attacks that the format brings are no programs, and are not among them.
+    The format's own attacks are no programs, and are not among them.
     """
     brought = {attack.name for attack in contest.format.organizer_attacks()}
     roster = admission.describe_roster(contest, complete=False)
@@ -213,7 +213,7 @@ def opponents(contest: Contest, side: Side) -> list[str]:
 
 
 def accuracy_text(tally: Tally) -> str:
-    """Returns an accuracy with its 95 % interval, for people."""
+    """Returns an accuracy with its 95 % interval in words."""
     limits = uncertainty.accuracy_intervals(tally.held, tally.total)
     low, high = 100 * float(limits.low), 100 * float(limits.high)
     return f"{100 * float(tally.accuracy):.1f} % ({low:.0f} to {high:.0f})"
@@ -227,7 +227,7 @@ def _match_samples(setup: CheckSetup) -> Samples:
 def _admit_subject(
     subject: CheckSubject, setup: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
 ) -> Applicant | None:
-    """Makes the steps before anything is started; returns what would be started, None where one failed."""
+    """Makes the steps before a player is started; returns the applicant, None if a step failed."""
     side, source, described = subject.side, ImageSource(image=subject.image or None, trusted=True), None
     if subject.folder is None:
         if side is None:
@@ -260,7 +260,7 @@ def _admit_subject(
 def _build_image(
     folder: Path, described: Manifest, setup: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
 ) -> tuple[str | None, bool]:
-    """Returns the image of a folder, where the backend has images, and whether to go on."""
+    """Builds the image of a folder; returns its name, None on the process backend, and whether to go on."""
     if setup.backend.name == "process":
         note(CheckStep(BUILD_STEP, None, "the process backend starts the folder itself"))
         return None, True
@@ -285,7 +285,7 @@ def _build_image(
 def _policy_step(image: Image, setup: CheckSetup) -> CheckStep:
     if image.folder is not None:
         return CheckStep(POLICY_STEP, None, "no image: the folder was copied, as it will be at the organizers'")
-    # What lies in the base image's files gains nothing in a sandbox: `sparring image inspect` shows it.
+    # Files of the base image gain nothing in a sandbox, so warnings about them are left to `sparring image inspect`.
     warnings = image_check.inspect_image(setup.backend, image.digest).warnings
     close = "; ".join(str(problem) for problem in warnings if problem.place != "files")
     return CheckStep(POLICY_STEP, True, f"{image.name} is {image.digest}", near_limit=close)
@@ -300,7 +300,7 @@ def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
 
 
 def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
-    """Returns what it is worth on the public pictures against the first baseline that plays here."""
+    """Returns a step with the applicant's score on the public pictures against the first baseline that plays here."""
     names = opponents(setup.contest, applicant.side)
     if not names and setup.contest.format.organizer_attacks() and applicant.side is Side.DEFENCE:
         what = "the contest's attacks are its own, and a check plays none; those of a warm-up: `sparring evaluate`"
@@ -313,9 +313,9 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
         try:
             tried = play_against(applicant, name, setup, lambda _: None)
         except (Rejected, UsageError):
-            continue  # the next one; this machine lacks its image, or a package that it imports
+            continue  # this machine lacks the baseline's image, or a package that it imports: try the next one
         if any(place.startswith(f"{name}: ") for place in tried.faults):
-            continue  # it could not play here, so nothing was measured
+            continue  # the baseline failed here, so nothing was measured
         if applicant.side is Side.ATTACK:
             loss = 100 * float(tried.clean.accuracy - tried.attacked.accuracy)
             worth = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under it"

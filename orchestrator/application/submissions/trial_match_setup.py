@@ -1,4 +1,4 @@
-"""Trial matches put together: a submission alone, a few pictures, the contest's own task and limits."""
+"""Sets up trial matches: a submission alone, on a few pictures, under the contest's own task and limits."""
 
 import secrets
 import tempfile
@@ -29,7 +29,7 @@ from orchestrator.scoring.round_scoring import RoundScoring
 
 @dataclass(frozen=True, slots=True)
 class Applicant:
-    """Who would be admitted: for which task, on which side, and what is started."""
+    """A submission that may be admitted: its task, its side, and the image that is started."""
 
     task: str
     side: Side
@@ -38,7 +38,7 @@ class Applicant:
 
     @property
     def submission(self) -> Submission:
-        """The candidate as an entry of a round."""
+        """The applicant as a submission of a round's roster."""
         return Submission(self.name, self.name, "", self.side, self.image.digest, self.image.name)
 
 
@@ -52,9 +52,9 @@ def open_trial_match(
     tell: Callable[[CheckStep], object] = lambda _: None,
     keep: bool = False,
 ) -> Iterator[TrialMatch]:
-    """Gives a trial match on these pictures; at the end nothing of it is left running.
+    """Opens a trial match on these pictures; ends everything that it started on exit.
 
-    `tell` is told each step, `keep` writes the payloads of the conversation down too.
+    `tell` is called with each step. `keep`: whether to keep the payloads of the conversation as well.
     """
     with solo_context(contest, candidate, backend, samples) as (context, device):
         yield TrialMatch(context, candidate.submission, device, tell=tell, keep=keep)
@@ -64,7 +64,7 @@ def open_trial_match(
 def solo_context(
     contest: Contest, candidate: Applicant, backend: Backend, samples: Samples
 ) -> Iterator[tuple[RoundContext, str | None]]:
-    """Gives the context in which a candidate plays by itself, and its device. Raises BackendUnavailable without one."""
+    """Makes the context in which an applicant plays alone, and chooses its device. Raises BackendUnavailable."""
     roster, images = Roster((candidate.submission,)), {candidate.name: candidate.image}
     with _trial_context(contest, candidate.task, roster, images, backend, samples) as context:
         (device,) = composition.slot_devices(context.limits, 1)
@@ -80,7 +80,7 @@ def play_trial_round(
     samples: Samples,
     watch: EventCallback,
 ) -> Iterator[tuple[RoundView, RoundScoring]]:
-    """Plays everybody against everybody on these pictures, without replays, and gives what came of it."""
+    """Plays all attacks against all defences on these pictures, without replays; yields the record and its scoring."""
     roster, images = Roster(tuple(players)), {submission.id: image for submission, image in players.items()}
     with _trial_context(contest, task, roster, images, backend, samples) as once:
         devices = composition.attack_devices(once.limits, once.access.sandboxes_per_job)
@@ -97,9 +97,9 @@ def play_trial_round(
 
 
 def trial_pictures(contest: Contest, task: str) -> Samples:
-    """Returns what is shown in a trial match: the first pictures of the task's public sample, else noise.
+    """Returns the pictures of a trial match: the first ones of the task's public sample, or noise without a sample.
 
-    Hidden pictures are not shown before a round. Raises Rejected when pictures cannot be read.
+    Hidden pictures are not shown before a round. Raises Rejected if the pictures cannot be read.
     """
     count = contest.file.trial_pictures
     sample = contest.load_public_samples(task)
@@ -114,12 +114,12 @@ def play_trial_match(
     backend: Backend,
     tell: Callable[[CheckStep], object] = lambda _: None,
 ) -> tuple[list[Problem], list[str]]:
-    """Plays a trial match. Returns why the candidate is not admitted, and what its authors should know.
+    """Plays a trial match. Returns the problems that prevent admission, and warnings for the authors.
 
-    `tell` is told each step.
+    `tell` is called with each step.
 
-    A candidate beyond the budget, and what a fresh sandbox answers differently, is no objection here: the rules of a
-    round judge that (A9, A10, A14).
+    Adversarial examples beyond the budget, and different answers in a fresh sandbox, are warnings here: the rules of a
+    round judge them (A9, A10, A14).
     """
     if not contest.file.trial_pictures:
         return [], []
@@ -136,7 +136,7 @@ def play_trial_match(
 def _trial_context(
     contest: Contest, task: str, roster: Roster, images: Mapping[str, Image], backend: Backend, samples: Samples
 ) -> Iterator[RoundContext]:
-    """Gives a context that is gone afterwards, with everything that was started in it."""
+    """Makes a context with temporary blobs; on exit, ends everything that was started in it."""
     with tempfile.TemporaryDirectory(prefix="sparring-trial-") as scratch:
         context = assemble_context(
             contest.file,
@@ -153,5 +153,5 @@ def _trial_context(
         try:
             yield context
         finally:
-            with suppress(InfrastructureFault):  # what could not be ended while the engine was away: the next sweep
+            with suppress(InfrastructureFault):  # the engine does not answer: the next sweep ends what is left
                 backend.clean_up(ended_run=context.run)
