@@ -1,8 +1,8 @@
-"""One job under way: its attempt, what of it is on the ledger, and what the next attempt goes on with.
+"""One active job: its attempt, the events of it in the ledger, and what the next attempt continues with.
 
-Everything that a driver handed out is told apart from what the ledger has already by its content: a step by its number,
-a failure by all of its fields, which name the attempt. So a controller that was killed between any two acts finds its
-place again, and nothing is kept twice.
+The content of a driver's event decides whether the ledger already has it: the number of a step, or all fields of a
+failure, which name the attempt. So a controller that was killed between any two actions can continue, and no event is
+stored twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _SHOWN = 1000
 
 
 class StartFailure(NamedTuple):
-    """A player that a node did not start: whose, which node, and when, in the controller's time."""
+    """A player that a node did not start: its submission, the node, and the controller's time."""
 
     submission: str
     node: str
@@ -32,13 +32,13 @@ class StartFailure(NamedTuple):
 
 @dataclass(eq=False)
 class ActiveJob:
-    """A job under way, and its attempt number `attempt.number`.
+    """An active job, and its current attempt.
 
-    `finished_steps` and `failures` are what the ledger has of the job. `resumed_step` is the half-played step that this
-    attempt began with. `batches_read` counts the attempt's batches that were read and are kept. `fruitless_attempts`
-    attempts one after another finished nothing; `start_failures` are of those at its end, in which a node did not start
-    a player. `attack` is the submission that queries the job's defence, empty where none does; `last_culprit` whose
-    container could not start where that was the last failure, empty where it was another.
+    `finished_steps` and `failures` are the job's in the ledger. `resumed_step` is the partial step with which this
+    attempt began. `batches_read` counts the attempt's batches that were read and stored. `fruitless_attempts` counts
+    the latest consecutive attempts that made no progress; `start_failures` are those of the last ones among them in
+    which a node did not start a player. `attack` is the submission that queries the job's defence, empty if none does.
+    `last_culprit` is the submission whose container could not start in the last failure, empty for other failures.
     """
 
     attempt: Attempt
@@ -62,9 +62,9 @@ class ActiveJob:
         self._initial_progress = (len(self.finished_steps), progress)
 
     def next_attempt(self, partial_step: PartialStep | None, *, counts_as_played: bool = True) -> "ActiveJob":
-        """Returns the same job with its next attempt, which goes on with `partial_step`.
+        """Returns the same job with its next attempt, which continues with `partial_step`.
 
-        `counts_as_played`: the attempt before it was one that played.
+        `counts_as_played`: whether this attempt counts as fruitless if it made no progress.
         """
         refused_by = self._start_failure.node if self._start_failure else ""
         following = Attempt(self.attempt.round_ref, self.attempt.job, self.attempt.number + 1, refused_by=refused_by)
@@ -88,29 +88,29 @@ class ActiveJob:
         )
 
     def remaining(self, partial_step: PartialStep | None) -> PartialStep | None:
-        """Returns what is still to be carried on of a half-played step: nothing once the step is on record."""
+        """Returns the partial step if the step is not in the ledger yet, else None."""
         return None if partial_step is None or partial_step.step in self.finished_steps else partial_step
 
     def player_in(self, container: str) -> str:
-        """Returns whose container it is, empty where it is no player's."""
+        """Returns the submission whose player runs in a container, empty if it is not a player's."""
         return {PLAYER: self.attempt.job.submission, ATTACK: self.attack}.get(container, "")
 
     def has_ambiguous_exit(self, reports: Iterable[Event | PartialStep], container: str) -> bool:
-        """Whether the status of a player's container may say more of an end than the driver could see."""
+        """Returns whether the container's status may say more about the end of its player than the driver could see."""
         return any(
             oom_correction.has_ambiguous_exit(each.sandboxes, carried, of_attack=container == ATTACK)
             for each, carried, _ in self._own_reports(reports)
         )
 
     def is_charged_to_player(self, reports: Iterable[Event | PartialStep], container: str) -> bool:
-        """Whether an end that nobody can attribute is held against a player there, unless it was out of memory."""
+        """Returns whether an ambiguous exit there counts against the player, unless it was out of memory."""
         return any(
             oom_correction.is_charged_to_player(each, carried, faults, of_attack=container == ATTACK)
             for each, carried, faults in self._own_reports(reports)
         )
 
     def with_oom(self, batch: EventBatch, container: str) -> EventBatch:
-        """Returns a doubtful batch as a player's container's status has it: out of memory."""
+        """Returns a batch with its ambiguous exit corrected to out of memory, as the container's status says."""
         counts = {id(event): (sandboxes, faults) for event, sandboxes, faults in self._own_reports(batch)}
         of_attack = container == ATTACK
 
@@ -124,12 +124,12 @@ class ActiveJob:
         return tuple(map(change, batch))
 
     def step_with_oom(self, partial_step: PartialStep, container: str) -> PartialStep:
-        """Returns a doubtful half-played step likewise."""
+        """Returns a partial step corrected in the same way; see `with_oom`."""
         [(_, sandboxes, faults)] = self._own_reports([partial_step])
         return oom_correction.with_oom(partial_step, sandboxes, faults, of_attack=container == ATTACK)
 
     def _own_reports(self, reports: Iterable[Event | PartialStep]) -> Iterator[tuple[SandboxReport, int, int]]:
-        """Yields what tells of sandboxes, with how many of its sandboxes and faults are an earlier pod's."""
+        """Yields the reports that have sandboxes, with how many of the sandboxes and faults are from an earlier pod."""
         carried = self._inherited_counts
         for report in reports:
             if not isinstance(report, StepFinished | JobFinished | PartialStep):
@@ -143,10 +143,10 @@ class ActiveJob:
             carried = (0, 0)
 
     def unrecorded(self, batch: EventBatch) -> EventBatch:
-        """Returns a batch as the ledger is to have it; empty where it has it.
+        """Returns the events of a batch as the ledger stores them, without those that it has.
 
         Raises:
-            StoreFault: it is about another job.
+            StoreFault: the batch is about another job.
         """
         if any(getattr(each, "job", None) != self.attempt.job.id for each in batch):
             raise StoreFault(f"what {self.attempt.name} left is about another job; see who writes to the volume")
@@ -157,7 +157,7 @@ class ActiveJob:
         return tuple(each for each in stamped if not isinstance(each, AttemptFailed) or each not in self.failures)
 
     def record_batch(self, batch: EventBatch) -> None:
-        """Notes that a batch, as its driver handed it out, is on the ledger."""
+        """Records that the ledger has a batch, given as its driver wrote it."""
         self.batches_read += 1
         for event in batch:
             if isinstance(event, AttemptFailed):
@@ -169,17 +169,17 @@ class ActiveJob:
                 self.finished_steps.add(event.step)
 
     def _with_attempt_name(self, failure: AttemptFailed) -> AttemptFailed:
-        """Returns what a driver says of its own tries so that no other attempt's are equal to it."""
+        """Returns a driver's failure with the attempt's name in its message, so that no other attempt's is equal."""
         return failure.model_copy(update={"message": printable(f"in {self.attempt.name}: {failure.message}", _SHOWN)})
 
     def record_start_failure(self, submission: str, node: str, time: float) -> None:
-        """Notes that the attempt's node did not start a player."""
+        """Records that the attempt's node did not start a player."""
         self._start_failure = StartFailure(submission, node, time)
 
     def record_failure(self, error: InfrastructureFault, culprit: str = "") -> EventBatch:
-        """Notes that the attempt failed; returns what is to be kept of it, which is nothing the second time.
+        """Records that the attempt failed; returns the event to store, and no event if it was recorded before.
 
-        `culprit` is the submission whose container could not start, where that is why.
+        `culprit` is the submission whose container could not start, if that is the reason.
         """
         self.last_failure, self.last_culprit = error, culprit
         name = f"{self.attempt.name}: "
@@ -193,7 +193,7 @@ class ActiveJob:
 
     @property
     def give_up_reason(self) -> InfrastructureFault:
-        """Why the job cannot go on, where it got nowhere too often."""
+        """Why the job is given up after its fruitless attempts."""
         nowhere = f"job {self.attempt.job.id} got nowhere in {self.fruitless_attempts} pods one after another"
         if self.last_failure is None:
             return PodUsedUp(f"{nowhere}; run again, and look at its submission's standard error")
@@ -201,7 +201,7 @@ class ActiveJob:
 
 
 def resume_job(attempt: Attempt, assignment: Assignment, resumed_step: PartialStep | None) -> ActiveJob:
-    """Returns the job of an attempt, from what the ledger has of it: the excerpt in `assignment`."""
+    """Returns the active job of an attempt, from the excerpt of the ledger in `assignment`."""
     job_events = [event for event in assignment.events if getattr(event, "job", None) == attempt.job.id]
     steps = {event.step for event in job_events if isinstance(event, StepFinished)}
     failures = {event for event in job_events if isinstance(event, AttemptFailed)}
@@ -210,7 +210,7 @@ def resume_job(attempt: Attempt, assignment: Assignment, resumed_step: PartialSt
 
 
 def fault_from_code(code: str, message: str) -> InfrastructureFault:
-    """Returns the fault of ours that has this code, as a driver told it."""
+    """Returns the infrastructure fault with this code, as a driver reported it."""
     kind = next((each for each in _with_subclasses(InfrastructureFault) if each.code == code), InfrastructureFault)
     return kind(message)
 

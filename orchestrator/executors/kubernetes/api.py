@@ -1,13 +1,13 @@
 """The few verbs that we use on a cluster's objects: plain dicts in, plain dicts out. Nothing else knows the client.
 
-What may pass is asked again, with growing pauses or after the `Retry-After` that the server names, until `patience`
-seconds are over; what would be refused again is raised at once:
+A request that failed with a transient error is sent again, with growing pauses or after the server's `Retry-After`,
+until `patience` seconds are over. A permanent error is raised at once:
 
-    passing     429, 500, 502, 503, 504; no connection, one that broke, no answer in time; 409 on a create that is no
+    transient   429, 500, 502, 503, 504; no connection, a broken one, no answer in time; 409 on a create that is not
                 AlreadyExists (a quota that changed meanwhile); 410 on a list, which begins again
-    permanent   400, 401, 403, 404, 405, 413, 415, 422 and what else is not listed; a certificate that does not hold
+    permanent   400, 401, 403, 404, 405, 413, 415, 422 and all others; an invalid certificate
 
-An answer that was lost after the deed does no harm: a second create finds the object there, a second delete finds none.
+If only the answer to a request was lost, no harm is done: a second create finds the object, a second delete finds none.
 """
 
 import json
@@ -35,9 +35,9 @@ from orchestrator.executors.kubernetes.api_response import (
 _Result = TypeVar("_Result")
 
 RETRY_SECONDS = 120.0
-"""Seconds after which what may pass is given up."""
+"""Seconds after which a request with transient errors is given up."""
 PAGE_SIZE = 500
-"""Objects that are asked for at a time."""
+"""The most objects in one page of a list."""
 _CONNECT_SECONDS, _RESPONSE_SECONDS = 10.0, 60.0
 _LIST_RESTARTS = 5
 _GONE_OR_CHANGED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
@@ -73,26 +73,26 @@ CONTROLLER_RIGHTS = (
     Right(EVENTS, ("list",)),
     Right(LEASES, ("create", "delete", "get", "update")),
 )
-"""All that a controller needs. The Role in k8s/ and `sparring cluster check` are made from this."""
+"""All rights that a controller needs. The Role in k8s/ and `sparring cluster check` are made from this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a list held, and the version of the whole from which a watch may go on."""
+    """The objects of a list, and the list's version, from which a watch can start."""
 
     items: list[Object]
     version: str
 
 
 class Watch(Protocol):
-    """Changes as they happen. Ends when the server ends it; `close` ends it from any thread."""
+    """A stream of changes as they happen. Ends when the server ends it; `close` ends it from any thread."""
 
     def __iter__(self) -> Iterator[Object]:
-        """Yields the events of the stream. Raises ClusterUnavailable when it breaks or its version is forgotten."""
+        """Yields the events of the stream. Raises ClusterUnavailable if it breaks or its version has expired."""
         ...
 
     def close(self) -> None:
-        """Ends it. Safe to call twice."""
+        """Ends the watch. Safe to call twice."""
         ...
 
 
@@ -100,32 +100,32 @@ class Api(Protocol):
     """The API of one namespace. Every verb raises ClusterUnavailable and ClusterRefused."""
 
     def create(self, kind: Kind, body: Object) -> Object | None:
-        """Creates an object; returns None where one of its name is there."""
+        """Creates an object; returns None if one with its name exists."""
         ...
 
     def read(self, kind: Kind, name: str) -> Object | None:
-        """Returns an object as it is now; None where there is none."""
+        """Returns an object as it is now, or None if there is none."""
         ...
 
     def search(self, kind: Kind, labels: str = "", fields: str = "") -> Listing:
-        """Returns every object that the selectors choose, as of now."""
+        """Returns every object that the selectors match, as of now."""
         ...
 
     def replace(self, kind: Kind, body: Object) -> Object | None:
-        """Writes over the version that `body` names; returns None where it has changed meanwhile, or is gone."""
+        """Replaces the version that `body` names; returns None if the object has changed meanwhile, or is gone."""
         ...
 
     def delete(self, kind: Kind, name: str, uid: str = "") -> bool:
-        """Deletes an object, and in the background what it owns; returns whether there was such an object."""
+        """Deletes an object, and its dependents in the background; returns whether there was such an object."""
         ...
 
     def watch(self, kind: Kind, labels: str, version: str, seconds: float) -> Watch:
-        """Tells of changes since a version, for at most so many seconds. Not asked again when it fails."""
+        """Returns a watch for changes since a version, for at most `seconds`. A failed request is not repeated."""
         ...
 
 
 class _Expired(Exception):
-    """The version that a list or a watch goes on from is forgotten."""
+    """The version from which a list continues has expired."""
 
 
 class Client:
@@ -134,8 +134,8 @@ class Client:
     Args:
         client: a `kubernetes.client.ApiClient`; see `connect`.
         namespace: where namespaced objects are.
-        patience: seconds for which what may pass is asked again.
-        sleep: how to pause between.
+        patience: seconds for which a request with transient errors is sent again.
+        sleep: pauses between two requests, for so many seconds.
     """
 
     def __init__(
@@ -146,7 +146,9 @@ class Client:
 
     @classmethod
     def connect(cls, namespace: str, kubeconfig: Path | None = None, context: str | None = None) -> Self:
-        """Connects as a pod's service account where there is one, else as a kubeconfig file says (or KUBECONFIG).
+        """Connects with the pod's service account if there is one, else with a kubeconfig file (or KUBECONFIG).
+
+        The service account is used only if neither `kubeconfig` nor `context` is given.
 
         Raises:
             UsageError: there is neither, or the client library is not installed.
@@ -175,13 +177,13 @@ class Client:
 
     @classmethod
     def connect_to_url(cls, url: str, namespace: str, patience: float = RETRY_SECONDS) -> Self:
-        """Connects to a server that wants no credentials, as `kubectl proxy` is one."""
+        """Connects to a server that needs no credentials, such as `kubectl proxy`."""
         from kubernetes.client import Configuration  # noqa: PLC0415  it takes a second
 
         return cls(_make_client(Configuration(host=url)), namespace, patience)
 
     def with_patience(self, patience: float) -> Self:
-        """Returns the same connection with another patience, which is also the longest wait for an answer."""
+        """Returns the same connection with another patience, which also bounds the wait for each answer."""
         return type(self)(self._client, self.namespace, patience, self._sleep)
 
     def server_version(self) -> str:
@@ -190,7 +192,7 @@ class Client:
         return str(found.get("gitVersion", ""))
 
     def create(self, kind: Kind, body: Object) -> Object | None:
-        """Creates an object; returns None where one of its name is there."""
+        """Creates an object; returns None if one with its name exists."""
         return self._retry(f"create {kind.plural}", lambda: self._create_once(kind, body))
 
     def _create_once(self, kind: Kind, body: Object) -> Object | None:
@@ -202,16 +204,16 @@ class Client:
         return answer.require_object()
 
     def read(self, kind: Kind, name: str) -> Object | None:
-        """Returns an object as it is now; None where there is none."""
+        """Returns an object as it is now, or None if there is none."""
         return self._retry(
             f"get {kind.plural}", lambda: self._ask_unless("GET", self._path(kind, name), (HTTPStatus.NOT_FOUND,))
         )
 
     def search(self, kind: Kind, labels: str = "", fields: str = "") -> Listing:
-        """Returns every object that the selectors choose, as of now.
+        """Returns every object that the selectors match, as of now.
 
-        No resourceVersion is named. 0 would be cheaper for the server, but may answer with any past: a Job that was
-        just made would look as if somebody had deleted it.
+        The request has no resourceVersion. 0 would be cheaper for the server, but may return any past state: a Job that
+        was just created would look as if somebody had deleted it.
         """
         for _ in range(_LIST_RESTARTS):
             with suppress(_Expired):
@@ -239,14 +241,14 @@ class Client:
         return answer.require_object()
 
     def replace(self, kind: Kind, body: Object) -> Object | None:
-        """Writes over the version that `body` names; returns None where it has changed meanwhile, or is gone."""
+        """Replaces the version that `body` names; returns None if the object has changed meanwhile, or is gone."""
         path = self._path(kind, body["metadata"]["name"])
         return self._retry(f"update {kind.plural}", lambda: self._ask_unless("PUT", path, _GONE_OR_CHANGED, body))
 
     def delete(self, kind: Kind, name: str, uid: str = "") -> bool:
-        """Deletes an object, and in the background what it owns; returns whether there was such an object.
+        """Deletes an object, and its dependents in the background; returns whether there was such an object.
 
-        A Job's pods would be orphaned without saying so.
+        The request says so, because the default would orphan a Job's pods.
         """
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
@@ -256,7 +258,7 @@ class Client:
         return gone is not None
 
     def watch(self, kind: Kind, labels: str, version: str, seconds: float) -> Watch:
-        """Tells of changes since a version, for at most so many seconds. Not asked again when it fails."""
+        """Returns a watch for changes since a version, for at most `seconds`. A failed request is not repeated."""
         query = {"watch": "1", "labelSelector": labels, "resourceVersion": version, "timeoutSeconds": str(int(seconds))}
         try:
             response = self._send("GET", self._path(kind), query | {"allowWatchBookmarks": "true"}, None, seconds)
@@ -268,7 +270,7 @@ class Client:
         return _HttpWatch(response.response)
 
     def _retry(self, operation: str, request: Callable[[], _Result]) -> _Result:
-        """Asks again while what comes may pass. Raises ClusterUnavailable, and ClusterRefused with what was asked."""
+        """Repeats a request while its errors are transient. Raises ClusterUnavailable or ClusterRefused."""
         retrying = Retrying(
             retry=retry_if_exception_type(TransientApiError),
             stop=stop_before_delay(self._patience),
@@ -310,7 +312,7 @@ class Client:
             raise TransientApiError(describe_broken_connection(error)) from error
 
     def _send(self, method: str, path: str, query: dict[str, str], body: Object | None, extra_seconds: float) -> Any:
-        """Returns the response, its head read. Raises TransientApiError, and ClusterRefused where TLS does not hold."""
+        """Returns the response after its head is read. Raises TransientApiError, or ClusterRefused if TLS fails."""
         from kubernetes.client import ApiException  # noqa: PLC0415  it takes a second
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  what the client stands on
 
@@ -331,7 +333,7 @@ class Client:
 
 
 class _HttpWatch:
-    """A watch: one JSON document a line."""
+    """A watch over HTTP: one JSON document on each line."""
 
     def __init__(self, response: Any) -> None:
         self._response, self._closed = response, False
@@ -353,14 +355,14 @@ class _HttpWatch:
                 raise ClusterUnavailable(f"a watch ended: {describe_broken_connection(error)}") from error
 
     def close(self) -> None:
-        """Ends it: shut down first, since a socket that is read cannot be closed from another thread."""
+        """Ends the watch by a shutdown, because a socket that is being read cannot be closed from another thread."""
         self._closed = True
         with suppress(OSError, ValueError, RuntimeError):
             self._response.shutdown()
 
 
 def _make_client(configuration: Any) -> Any:
-    """Returns the official client; it asks nothing again by itself."""
+    """Returns the official client, without retries of its own."""
     from kubernetes.client import ApiClient  # noqa: PLC0415  it takes a second
 
     configuration.retries = False

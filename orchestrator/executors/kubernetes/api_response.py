@@ -1,4 +1,4 @@
-"""What an API server answers: which failures may pass, which would come again, and how long to wait."""
+"""The answers of an API server: which errors are transient, which permanent, and how long to wait before a retry."""
 
 import json
 from http import HTTPStatus
@@ -20,7 +20,7 @@ TRANSIENT_STATUSES = {
     503: "the server is starting, ending or overloaded",
     504: "the server or its store took too long",
 }
-"""Answers that may be others a moment later, and why."""
+"""The transient error codes, with their causes."""
 REMEDIES = {
     401: "the credentials are unknown or have run out",
     403: "give the rights in k8s/base, see sparring cluster check",
@@ -31,7 +31,7 @@ _DEFAULT_REMEDY = "see sparring cluster check"
 
 
 class TransientApiError(Exception):
-    """An answer that may be another in a moment; `retry_after` is how many seconds the server wants between two."""
+    """An error that may be gone in a moment; `retry_after` is how many seconds the server asks to wait, if it does."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -39,14 +39,14 @@ class TransientApiError(Exception):
 
 
 class ApiResponse:
-    """A whole answer."""
+    """A complete response."""
 
     def __init__(self, status_code: int, text: bytes, headers: Any) -> None:
         self.status_code, self._text, self._headers = status_code, text, headers
 
     @property
     def body(self) -> Object:
-        """The body, where it is an object."""
+        """The body if it is a JSON object, else an empty one."""
         try:
             found = json.loads(self._text)
         except ValueError:
@@ -55,12 +55,12 @@ class ApiResponse:
 
     @property
     def description(self) -> str:
-        """What was answered, fit to show."""
+        """The response's code and message, made printable."""
         message = self.body.get("message") or self._text
         return f"the API server answered {self.status_code} ({printable(message, _SHOWN)})"
 
     def require_object(self) -> Object:
-        """Returns the object. Raises TransientApiError and ClusterRefused where the answer is none."""
+        """Returns the object. Raises TransientApiError or ClusterRefused if the response is an error."""
         if self.status_code in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
             return self.body
         if self.status_code in TRANSIENT_STATUSES:
@@ -76,7 +76,7 @@ class ApiResponse:
 
 
 def retry_pause(state: RetryCallState) -> float:
-    """Returns the seconds until the next try: what the server asks for, or more with each try."""
+    """Returns the seconds until the next try: those that the server asks for, else more with each try."""
     error = state.outcome.exception() if state.outcome else None
     after = error.retry_after if isinstance(error, TransientApiError) else None
     growing = wait_random_exponential(multiplier=0.25, max=10)(state)
@@ -84,5 +84,5 @@ def retry_pause(state: RetryCallState) -> float:
 
 
 def describe_broken_connection(error: BaseException) -> str:
-    """Returns what to say where no answer came."""
+    """Returns the message for a request without an answer."""
     return f"no answer ({printable(str(error) or type(error).__name__)})"

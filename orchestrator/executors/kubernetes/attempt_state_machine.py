@@ -1,16 +1,16 @@
 """The attempts at one job as a state machine: events in, actions out.
 
 It reads no clock, no volume and no API. Times come with the events, in the controller's seconds. `controller` makes the
-events from what it reads, carries out the actions in their order, and hands back the answer of an action that has one.
+events from what it reads, carries out the actions in their order, and returns an action's answer as another event.
 
 An attempt is over when its driver wrote its end on the volume, or when its Job or its pod is gone. The next attempt is
 assigned before the last one is removed, so that no number of an attempt comes back.
 
 In each group of rows the first that holds is taken. "next" stands for the actions and the state of rows 22 to 25. An
-"exit" is the end of a player that its driver could not attribute to anybody (see `oom_correction`). It has no known
-cause where it would count against the player although no status shows that the kernel ended it. Where a job has two
-players, each of them has its own container's status, and is refused, or at fault, for itself. An event that has no row
-in a state comes too late, and changes nothing.
+"exit" is the end of a player whose cause its driver could not see (see `oom_correction`). It has no known cause if it
+would count against the player although no status shows that the kernel ended it. In a job with two players, each has
+its own container's status, and is refused, or at fault, for itself. An event that has no row in a state comes too late,
+and changes nothing.
 
     row | event: condition                                     | actions                                | next state
     TO_CREATE: the attempt is assigned, and its Job was neither created nor seen
@@ -50,8 +50,8 @@ in a state comes too late, and changes nothing.
     28  | AttemptObserved: it ended, or had time to            | DeleteJob, RemoveFolder, CompleteJob   | DONE
     DONE, PARKED: the job is over for this controller
 
-Nothing is remembered that the next controller could not find again from the ledger, the volume and the cluster, but for
-times and for what nodes have started.
+The machine keeps no state that the next controller could not find again in the ledger, on the volume and in the
+cluster, except times and which players the nodes have started.
 """
 
 from collections.abc import Sequence
@@ -79,27 +79,27 @@ from orchestrator.executors.kubernetes.start_failures import NodeStartHistory, r
 from orchestrator.executors.kubernetes.timings import ControllerTimings
 
 MAX_FRUITLESS_ATTEMPTS = 3
-"""Attempts one after another that got nowhere, after which a job is given up."""
+"""Consecutive attempts without progress after which a job is given up."""
 JOB_NOT_CREATED = AttemptStatus(AttemptState.WAITING, "not made yet", PodRefused)
 JOB_CREATED = AttemptStatus(AttemptState.WAITING, "its Job was made", PodRefused)
 _OVER = {AttemptState.ENDED, AttemptState.TERMINATING}
 
 
 class MachineState(StrEnum):
-    """Where a job stands, between two events."""
+    """The state of a job between two events."""
 
     TO_CREATE = "to create"
     """Its attempt is assigned; the Job was neither created nor seen."""
     ACTIVE = "active"
-    """The Job of its attempt exists, or did."""
+    """The Job of its attempt exists, or existed."""
     ENDING = "ending"
-    """Its attempt is over, by the cluster's or the driver's word, and its last files are awaited."""
+    """Its attempt is over, as the cluster or the driver says, and its last files are awaited."""
     CLOSING = "closing"
-    """Its end is on the ledger; its driver may still write to its folder."""
+    """Its end is in the ledger; its driver may still write to its folder."""
     DONE = "done"
-    """Nothing is left of it on the cluster and on the volume."""
+    """Its Jobs and folders are removed from the cluster and the volume."""
     PARKED = "parked"
-    """It was given up, for another run; its folder stays."""
+    """The job was given up until another run; its folder stays."""
 
 
 # Events
@@ -114,7 +114,7 @@ class JobAbsent:
 
 @dataclass(frozen=True, slots=True)
 class JobCreated:
-    """The Job was created, or one that is the attempt's was there."""
+    """The Job was created, or existed already as this attempt's."""
 
     time: float
 
@@ -129,7 +129,7 @@ class QuotaExceeded:
 
 @dataclass(frozen=True, slots=True)
 class JobRefused:
-    """The Job was not created, and never would be: the API server finds it invalid."""
+    """The Job was not created, and never can be: the API server says that it is invalid."""
 
     time: float
     error: ClusterRefused
@@ -137,18 +137,18 @@ class JobRefused:
 
 @dataclass(frozen=True, slots=True)
 class NameTaken:
-    """The Job was not created: one that is not the attempt's has its name."""
+    """The Job was not created: a Job that is not this attempt's has its name."""
 
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptObserved:
-    """What there is of an attempt whose Job is there, or was.
+    """What the cluster and the volume show of an attempt whose Job exists, or existed.
 
-    `status` is by the Job and its pod. `batches` are those on the volume behind the first `ActiveJob.batches_read`,
-    `end` how the driver says that it ended, `partial_step` what it left half played. `others_may_start`: whether
-    another submission's job is under way that may yet show what the nodes start.
+    `status` is derived from the Job and its pod. `batches` are those on the volume after the first
+    `ActiveJob.batches_read`, `end` is the driver's end, `partial_step` the step that it left unfinished.
+    `others_may_start`: whether another submission's active job may still show that the nodes start players.
     """
 
     time: float
@@ -161,7 +161,7 @@ class AttemptObserved:
 
 @dataclass(frozen=True, slots=True)
 class FinishedWithoutPlayer:
-    """What is left of the job came out, without a player, as these batches."""
+    """The rest of the job was played without the player, with these batches of events."""
 
     time: float
     batches: tuple[EventBatch, ...]
@@ -182,16 +182,16 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class KeepBatch:
-    """Keep events on the ledger, all or none, before anything else is done."""
+    """Store events in the ledger, all or none, before the next action."""
 
     batch: EventBatch
 
 
 @dataclass(frozen=True, slots=True)
 class LogJobEnd:
-    """Log the end of a job, as that of a job on this machine is logged.
+    """Log the end of a job like that of a job on this machine.
 
-    `wall_seconds` are those since its Job was created, None where an earlier controller created it.
+    `wall_seconds` are those since its Job was created, None if an earlier controller created it.
     """
 
     attempt: Attempt
@@ -202,7 +202,7 @@ class LogJobEnd:
 
 @dataclass(frozen=True, slots=True)
 class AssignAttempt:
-    """Write down what an attempt is to play: what is left of the job, beginning with a half-played step."""
+    """Write the assignment of an attempt: the rest of the job, beginning with a partial step."""
 
     attempt: Attempt
     partial_step: PartialStep | None
@@ -217,16 +217,16 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFolder:
-    """Remove the folder of an attempt: everything in it is on the ledger, or in the next assignment."""
+    """Remove the folder of an attempt: everything in it is in the ledger, or in the next assignment."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class FinishWithoutPlayer:
-    """Find out what is left of the job comes to without a player. The answer: FinishedWithoutPlayer.
+    """Play the rest of the job without the player. The answer: FinishedWithoutPlayer.
 
-    `submission` is the one whose player nodes refuse.
+    `submission` is the one whose player the nodes refuse to start.
     """
 
     job: Job
@@ -237,9 +237,9 @@ class FinishWithoutPlayer:
 
 @dataclass(frozen=True, slots=True)
 class ParkJob:
-    """Give a job up until another run, and keep why.
+    """Give a job up until another run, and store the reason.
 
-    `submission` is the one with which no other job is begun in this run; empty where it may be either of two players.
+    No other job of `submission` is begun in this run; it is empty if either of two players may be the cause.
     """
 
     job: Job
@@ -249,7 +249,7 @@ class ParkJob:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJob:
-    """Take a job as finished, so that those that need it may begin."""
+    """Mark a job as finished, so that jobs that need it may begin."""
 
     job: Job
 
@@ -268,25 +268,25 @@ Action = (
 
 
 class _ExitCause(Enum):
-    """What is to be made of reports in which a player may have ended without a word: see `oom_correction`."""
+    """The cause of an exit that the driver could not explain, in a driver's reports: see `oom_correction`."""
 
     CLEAR = auto()
-    """They are kept as they are: no such end, or none that is held against the player."""
+    """The reports are stored unchanged: there is no such exit, or it does not count against the player."""
     PENDING = auto()
-    """The status of the player's container may yet explain it."""
+    """The status of the player's container may still explain the exit."""
     OUT_OF_MEMORY = auto()
     """The kernel ended the player at its memory limit."""
     UNKNOWN = auto()
-    """It would be held against the player, and nobody can say that the player did it."""
+    """The exit would count against the player, and nothing shows that the player caused it."""
 
 
 @dataclass
 class _AttemptMemory:
-    """What is remembered of one attempt, besides what is on the ledger.
+    """The state of one attempt that is not in the ledger.
 
-    `queued` from a wait that nobody gives up until the pod has a node. `node` is the pod's, once it has one, also when
-    the pod is gone. `loss` is the status that says most of why an attempt was lost. Times are None where nothing has
-    begun.
+    `queued`: from a wait without a time limit until the pod has a node. `node` is the pod's, from when it has one, also
+    after the pod is gone. `loss` is the status that best explains why an attempt was lost. A time is None if what it
+    measures has not begun.
     """
 
     retry_at: float = 0.0
@@ -300,7 +300,7 @@ class _AttemptMemory:
     exit_pending_since: float | None = None
 
     def observe(self, event: AttemptObserved) -> None:
-        """Notes where the attempt stands."""
+        """Updates the state from an observation."""
         status = event.status
         waits = status.state is AttemptState.WAITING and not status.node
         self.status, self.queued = status, status.waits_indefinitely or (self.queued and waits)
@@ -308,21 +308,22 @@ class _AttemptMemory:
         self.driver_ended = event.end is not None
 
     def set_loss(self, status: AttemptStatus) -> AttemptStatus:
-        """Notes the status of an attempt that is over, and returns the one that says why.
+        """Records the status of an attempt that is over, and returns the one that explains it.
 
-        What was seen first says most, later the pod is gone; but a Job may say why only after its pod was told to go.
+        The first status explains most, because the pod is gone later; but a Job may give the reason only after its pod
+        was told to terminate.
         """
         self.loss = status if status.fault is DriverLost else self.loss or status
         return self.loss
 
 
 class AttemptMachine:
-    """Plays one job: `job` is the record of the attempt under way, `state` is where the job stands.
+    """The state machine of one job: `job` is its record with the current attempt, `state` its state.
 
     Args:
         job: the job, with the attempt that was assigned last.
-        timings: how long the machine waits for what.
-        start_history: what the nodes have started, shared by all jobs of a round; this one notes its own starts there.
+        timings: the time limits of each wait.
+        start_history: which players the nodes started, shared by all jobs of a round; the machine adds its own starts.
     """
 
     def __init__(self, job: ActiveJob, timings: ControllerTimings, start_history: NodeStartHistory) -> None:
@@ -333,19 +334,19 @@ class AttemptMachine:
 
     @property
     def status(self) -> AttemptStatus:
-        """Where the attempt stands, for people."""
+        """The status of the attempt, for people."""
         return self._memory.status
 
     @property
     def driver_ended(self) -> bool:
-        """Whether the attempt's driver was seen to have ended, so that nothing more of it need be waited for."""
+        """Whether the driver's end was read, so that nothing more is expected from it."""
         return self._memory.driver_ended
 
     def handle(self, event: AttemptEvent) -> list[Action]:
-        """Returns what is to be done, in this order.
+        """Returns the actions to carry out, in this order.
 
-        `job` is ahead of the ledger until that is done. A controller that cannot do it has to stop; the next one begins
-        with what the ledger and the volume have.
+        `job` is ahead of the ledger until they are carried out. A controller that cannot carry them out has to stop;
+        the next one begins with what the ledger and the volume have.
 
         Raises:
             StoreFault: a batch is about another job.
@@ -403,13 +404,13 @@ class AttemptMachine:
                 return []
 
     def _read_batches(self, event: AttemptObserved, *, was_queued: bool) -> list[Action]:
-        """Keeps what the driver handed out, before anything is made of how the attempt stands."""
+        """Stores the driver's batches before the attempt's status is assessed."""
         actions: list[Action] = []
         for batch in event.batches:
             unrecorded = self.job.unrecorded(batch)
             cause, containers = self._find_exit_cause(unrecorded, event)
             if cause is _ExitCause.PENDING:
-                return actions  # this batch is read again; what follows it stands on it
+                return actions  # this batch is read again, and the following ones after it
             if cause is _ExitCause.UNKNOWN:
                 return [*actions, *self._lose_player(containers, event)]
             for container in containers:
@@ -420,7 +421,7 @@ class AttemptMachine:
         return [*actions, *self._assess_attempt(event, was_queued=was_queued)]
 
     def _keep_batch(self, batch: EventBatch, unrecorded: EventBatch, event: AttemptObserved) -> list[Action]:
-        """Keeps the part of a batch that is not on the ledger, with the node on which its steps were played."""
+        """Stores the part of a batch that is not in the ledger, with the node on which its steps were played."""
         node, created_at = self._memory.node, self._memory.job_created_at
         placed = (
             batch_event.model_copy(update={"node": node}) if isinstance(batch_event, StepFinished) else batch_event
@@ -440,9 +441,9 @@ class AttemptMachine:
     def _find_exit_cause(
         self, reports: Sequence[Event | PartialStep], event: AttemptObserved
     ) -> tuple[_ExitCause, list[str]]:
-        """Returns what the status of the players' containers makes of ends that the driver could not attribute.
+        """Returns what the containers' status says about exits that the driver could not explain.
 
-        With it come the containers whose players were out of memory, or the first one whose end has no known cause.
+        Also returns the containers whose players were out of memory, or the first one whose exit has no known cause.
         """
         containers = [each for each in (PLAYER, ATTACK) if self.job.has_ambiguous_exit(reports, each)]
         if not containers:
@@ -461,11 +462,11 @@ class AttemptMachine:
         return (_ExitCause.OUT_OF_MEMORY if full else _ExitCause.CLEAR), full
 
     def _lose_player(self, containers: Sequence[str], event: AttemptObserved) -> list[Action]:
-        """Ends an attempt whose player in the first of these containers ended, and nobody can say why."""
+        """Ends an attempt whose player in the first of these containers ended for an unknown cause."""
         return self._fail_attempt(PlayerLost(event.status.player_exits.of(containers[0])), event)
 
     def _assess_attempt(self, event: AttemptObserved, *, was_queued: bool) -> list[Action]:
-        """Decides whether the attempt is over, everything that it handed out being kept."""
+        """Decides whether the attempt is over, after its batches were stored."""
         end, status = event.end, event.status
         if end is not None and self.job.batches_read >= end.batches:
             return self._conclude_attempt(event, end)
@@ -476,7 +477,7 @@ class AttemptMachine:
         return self._continue_attempt(event)
 
     def _conclude_attempt(self, event: AttemptObserved, end: AttemptEnd) -> list[Action]:
-        """Ends an attempt whose driver has said how it ended."""
+        """Ends an attempt whose driver has written its end."""
         partial_step = event.partial_step
         if partial_step is not None:
             cause, containers = self._find_exit_cause([partial_step], event)
@@ -496,7 +497,7 @@ class AttemptMachine:
         return [*actions, *self._begin_next_attempt(self.job.remaining(partial_step), event)]
 
     def _await_last_files(self, event: AttemptObserved) -> list[Action]:
-        """Waits for the last files of an attempt that is over; then it was lost."""
+        """Waits for the last files of an attempt that is over; if they do not come in time, the attempt was lost."""
         if self.state is not MachineState.ENDING:
             self._enter(MachineState.ENDING, event.time)
         loss = self._memory.set_loss(event.status)
@@ -516,11 +517,11 @@ class AttemptMachine:
         return self._timings.driver_kill_grace
 
     def _continue_attempt(self, event: AttemptObserved) -> list[Action]:
-        """Lets an attempt wait or run, unless it has waited for a node or an image for too long."""
+        """Lets an attempt wait or run, or ends it if it has waited too long for a node or an image."""
         status, memory = event.status, self._memory
         self._enter(MachineState.ACTIVE, event.time)
         if status.state is AttemptState.RUNNING:
-            memory.loss = None  # it was told to go, and did not; or a list was older than the one before
+            memory.loss = None  # the pod did not terminate after all, or a list was older than the one before
         if status.state is not AttemptState.WAITING or not status.times_out:
             memory.pending_since = None
             return []
@@ -533,14 +534,14 @@ class AttemptMachine:
     # CLOSING
 
     def _handle_closing(self, event: AttemptEvent) -> list[Action]:
-        """Tidies up; a batch behind the end of the job is not kept, as no other controller would look at the job."""
+        """Closes the job; a batch after the job's end is not stored, as another controller would not read it either."""
         if not isinstance(event, AttemptObserved):
             return []
         self._memory.observe(event)
         return self._close_job(event)
 
     def _close_job(self, event: AttemptObserved) -> list[Action]:
-        """Tidies up once the driver does not write to its folder any more."""
+        """Removes the Job and the folder once the driver does not write to the folder any more."""
         over = event.end is not None or event.status.state in _OVER
         if not over and event.time - self._state_since < self._timings.driver_exit_grace:
             return []
@@ -548,10 +549,10 @@ class AttemptMachine:
         self._enter(MachineState.DONE, event.time)
         return [DeleteJob(attempt), RemoveFolder(attempt), CompleteJob(attempt.job)]
 
-    # What becomes of the job
+    # The next attempt, and the end of the job
 
     def _fail_attempt(self, error: InfrastructureFault, event: AttemptObserved) -> list[Action]:
-        """Ends an attempt that was lost: what it left half played is not used."""
+        """Ends an attempt that was lost; its partial step is not used."""
         recorded = self._record_failure(error, event.time)
         return [*recorded, *self._begin_next_attempt(self.job.remaining(self.job.resumed_step), event)]
 
@@ -565,9 +566,9 @@ class AttemptMachine:
     def _begin_next_attempt(
         self, partial_step: PartialStep | None, event: AttemptObserved, *, counts: bool = True
     ) -> list[Action]:
-        """Has the next attempt go on with `partial_step`, or gives the job up, or ends it without its player.
+        """Assigns the next attempt, which continues with `partial_step`, or parks the job, or ends it without a player.
 
-        `counts`: whether this attempt is one of those that got nowhere, where it finished nothing.
+        `counts`: whether this attempt counts as fruitless if it made no progress.
         """
         following = self.job.next_attempt(partial_step, counts_as_played=counts)
         refused = refused_submission(following)
@@ -581,16 +582,16 @@ class AttemptMachine:
             return self._park_job(following.give_up_reason, event.time)
         over, self.job, self._memory = self.job.attempt, following, _AttemptMemory(retry_at)
         self._enter(MachineState.TO_CREATE, event.time)
-        # Assigned first: attempts' numbers are found again by their folders, so one of them always has to be there.
+        # Assigned first: folders show the next controller the attempts' numbers, so one folder always has to exist.
         return [AssignAttempt(following.attempt, partial_step), DeleteJob(over), RemoveFolder(over)]
 
     def _finish_without_player(self, event: FinishedWithoutPlayer) -> list[Action]:
-        """Keeps what is left of the job as it came out without its player."""
+        """Stores the events of the rest of the job, which was played without the player."""
         self._enter(MachineState.CLOSING, event.time)
         return [action for batch in event.batches for action in _kept(batch)]
 
     def _park_job(self, error: InfrastructureFault, time: float) -> list[Action]:
-        """Gives the job up; its folder stays, so that the next controller goes on with the attempt after."""
+        """Gives the job up; its folder stays, so that the next controller continues with the next attempt."""
         deletion: list[Action] = [] if self.state is MachineState.TO_CREATE else [DeleteJob(self.job.attempt)]
         self._enter(MachineState.PARKED, time)
         job = self.job
@@ -606,9 +607,10 @@ def _kept(batch: EventBatch) -> list[Action]:
 
 
 def _started_players(batch: EventBatch) -> set[str]:
-    """Returns whose players must have been started for these events.
+    """Returns the submissions whose players must have been started for these events.
 
-    In a query job the attack has ended before it is known, and its defence may not have been asked.
+    In a query job the attack is known to have started only when its sandbox has ended, and the defence only if it was
+    asked.
     """
     steps = [event for event in batch if isinstance(event, StepFinished)]
     asked = {step.submission for step in steps if step.stage is not Stage.QUERY or step.seconds}
@@ -616,6 +618,6 @@ def _started_players(batch: EventBatch) -> set[str]:
 
 
 def _never_began(status: AttemptStatus, *, was_queued: bool) -> bool:
-    """Whether a Job's deadline passed while its attempt was queued, or before there was a pod at all."""
+    """Returns whether a Job's deadline passed while its attempt was queued, or before it had a pod."""
     overdue = status.state is AttemptState.ENDED and status.fault is DriverLost and not status.driver_exited
     return overdue and (was_queued or not status.had_pod)

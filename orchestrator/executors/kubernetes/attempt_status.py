@@ -1,9 +1,9 @@
-"""What a Job and its pods say: where an attempt stands, in words, and whose fault an end without a result is.
+"""Derives the status of an attempt from its Job and pods: a state, a description, and the fault if it ends here.
 
-Pure. The driver's result on the volume decides whenever there is one; what is here counts only where there is none,
-and then everything is ours (rule X1): what a player did is in the driver's words, or it is played again. Reasons are
-those of the kubelet (`pkg/kubelet/images`, `pkg/kubelet/container`), of the Job controller and of the pod conditions
-("Disruptions", "Pod disruption conditions"). All texts are strangers' and are made fit to show.
+All functions are pure. The driver's result on the volume decides if there is one. This status counts only if there is
+none, and then every fault is ours (rule X1): only the driver reports what a player did; else it is played again.
+Reasons are those of the kubelet (`pkg/kubelet/images`, `pkg/kubelet/container`), of the Job controller and of the pod
+conditions ("Disruptions", "Pod disruption conditions"). All texts are hostile and are made printable.
 """
 
 import re
@@ -53,30 +53,30 @@ _DISRUPTION_WORDS = {
 
 
 class AttemptState(StrEnum):
-    """Where an attempt stands."""
+    """The state of an attempt."""
 
     WAITING = "waiting"
     """Its driver has not started."""
     RUNNING = "running"
     """Its driver runs."""
     TERMINATING = "leaving"
-    """Its pod was told to go, and nobody has confirmed that it went."""
+    """Its pod was told to terminate, and nothing has confirmed yet that it did."""
     ENDED = "over"
-    """Nothing more comes from its driver than what is on the volume, perhaps not to be seen yet."""
+    """Its driver writes nothing more; its last files may not be visible on the volume yet."""
 
 
 class OomKills(NamedTuple):
-    """Whether the kernel ended a player's container at its memory limit, None as long as that is not known."""
+    """Whether the kernel ended each player's container at its memory limit; None while that is unknown."""
 
     player: bool | None = None
     attack: bool | None = None
 
     def settled(self) -> "OomKills":
-        """Returns the same where nothing more will be known: then what is not known was not so."""
+        """Returns the same with unknown as False, for when nothing more will be known."""
         return OomKills(bool(self.player), bool(self.attack))
 
     def of(self, container: str) -> bool | None:
-        """Returns it of the container `player` or `attack`."""
+        """Returns the value of the container `player` or `attack`."""
         return self.attack if container == ATTACK else self.player
 
 
@@ -86,13 +86,13 @@ _UNKNOWN_EXIT = "its player's container ended without a word, and its pod is gon
 
 
 class PlayerExits(NamedTuple):
-    """In words how the players' containers ended, where they told nothing themselves."""
+    """A description of how each player's container ended without reporting an exit itself."""
 
     player: str = _UNKNOWN_EXIT
     attack: str = _UNKNOWN_EXIT
 
     def of(self, container: str) -> str:
-        """Returns them of the container `player` or `attack`."""
+        """Returns the description of the container `player` or `attack`."""
         return self.attack if container == ATTACK else self.player
 
 
@@ -101,14 +101,14 @@ _UNKNOWN_EXITS = PlayerExits()
 
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
-    """Where an attempt stands, and in which words.
+    """The state of an attempt, with a description.
 
-    `fault` is what it is if it is given up here. `times_out` tells a wait that is given up at some time from one that
-    is not. `is_explained` says that nothing more is to be learnt from events. `driver_exited` says that the driver
-    ended by itself, so that its last word may still be on its way. `stuck_container` is one, mostly a player's, that
-    cannot start, which explains what a driver says of it; empty where there is none. `oom_kills` and `player_exits` say
-    of each player how it ended. `node` is its pod's, empty before it has one. `had_pod` is false where its Job's
-    deadline passed before there was a pod, as where quota was used up all the time.
+    `fault` is the class of the fault if the attempt is given up now. `times_out`: whether a wait is given up at some
+    time. `is_explained`: whether events of the cluster can add nothing to the description. `driver_exited`: whether the
+    driver ended by itself, so that its last files may still arrive. `stuck_container` is a container, mostly a
+    player's, that cannot start, which explains a fault that the driver reports; empty if there is none. `oom_kills` and
+    `player_exits` say how each player ended. `node` is the pod's, empty before it has one. `had_pod` is false if the
+    Job's deadline passed before there was a pod, for example while the quota was used up.
     """
 
     state: AttemptState
@@ -125,17 +125,17 @@ class AttemptStatus:
 
     @property
     def waits_indefinitely(self) -> bool:
-        """Whether it is a wait that nobody gives up: for a queue, or for quota."""
+        """Whether it is a wait without a time limit: for a queue, or for quota."""
         return self.state is AttemptState.WAITING and not self.times_out
 
 
 def derive_status(
     job: Object | None, pods: Sequence[Object], warnings: Mapping[str, str], *, taken: bool
 ) -> AttemptStatus:
-    """Returns where an attempt stands.
+    """Returns the status of an attempt.
 
     Args:
-        job: its Job, None where somebody deleted it.
+        job: its Job, None if somebody deleted it.
         pods: the Job's, in any order.
         warnings: the last warning about each Job and pod, by its name, as `reason: message`.
         taken: whether a driver has taken the attempt.
@@ -159,7 +159,7 @@ def derive_status(
 
 
 def _job_end_status(job: Object, failed: Object | None, pod: Object | None) -> AttemptStatus | None:
-    """Returns what ends an attempt whatever its pod does."""
+    """Returns the status of an attempt that its Job ended, whatever its pod does, or None if it did not."""
     if _metadata(job).get("deletionTimestamp"):
         return AttemptStatus(AttemptState.ENDED, "its Job is being deleted", oom_kills=_oom_kills(pod))
     if failed is not None and failed.get("reason") == "DeadlineExceeded":
@@ -175,13 +175,13 @@ def _job_end_status(job: Object, failed: Object | None, pod: Object | None) -> A
 
 
 def _counts_pods(job: Object) -> bool:
-    """Returns whether a Job's status counts any pod that it ever had."""
+    """Returns whether a Job's status counts any pod, so that it had one."""
     status = job.get("status") or {}
     return any(status.get(name) for name in ("active", "terminating", "succeeded", "failed", "uncountedTerminatedPods"))
 
 
 def _job_end_reason(failed: Object | None) -> str:
-    """Returns why a Job ended whose pod is gone."""
+    """Returns why a Job ended, if its pod is gone."""
     message = _safe_text((failed or {}).get("message"))
     if "DisruptionTarget" in message:
         return f"its pod was evicted, preempted, or lost with its node: {message}"
@@ -217,7 +217,7 @@ def _status_without_pod(job: Object, warnings: Mapping[str, str]) -> AttemptStat
 
 
 def describe_quota(message: str) -> str:
-    """Returns what to say where a quota is used up: `exceeded quota: ...`."""
+    """Returns the description of a wait for quota, from the API server's `exceeded quota: ...`."""
     return f"waits for quota: {_safe_text(message[message.find('exceeded quota') :])}"
 
 
@@ -277,7 +277,7 @@ def _driver_end_status(pod: Object, termination: Object, oom: OomKills) -> Attem
 
 
 def _last_line(message: Any) -> str:
-    """Returns a driver's last line that is no pointer to a document; empty where it said nothing."""
+    """Returns a driver's last line of output that is not a pointer to a document; empty without output."""
     lines = [line for line in str(message or "").splitlines() if line.strip() and not line.startswith("docs/")]
     return _safe_text(lines[-1]) if lines else ""
 
@@ -297,7 +297,7 @@ def _pod_end_reason(pod: Object) -> str:
 
 
 def _disruption_reason(pod: Object) -> str:
-    """Returns why the cluster took the pod away; empty where it did not."""
+    """Returns why the cluster removed the pod; empty if it did not."""
     condition = _true_condition(pod, "DisruptionTarget")
     if condition is None:
         return ""
@@ -306,7 +306,7 @@ def _disruption_reason(pod: Object) -> str:
 
 
 class _StartError(NamedTuple):
-    """Why a container cannot start, which fault that is, and which container it is."""
+    """Why a container cannot start, the class of the fault, and the container."""
 
     description: str
     fault: type[PodLost]
@@ -314,7 +314,7 @@ class _StartError(NamedTuple):
 
 
 def _start_error(pod: Object) -> _StartError | None:
-    """Returns what cannot start: a container whose image is missing, or a player's that the runtime refuses."""
+    """Returns the error of a container that cannot start: its image is missing, or the runtime refuses a player's."""
     if image := _image_error(pod):
         return image
     for container in (PLAYER, ATTACK):
@@ -328,7 +328,7 @@ def _start_error(pod: Object) -> _StartError | None:
 
 
 def _role(container: str) -> str:
-    """Returns what a container that cannot start is called in words: the driver's keeps its player from playing."""
+    """Returns the role that a stuck container has in a description; the driver's stops its player from playing."""
     return ATTACK if container == ATTACK else PLAYER
 
 
@@ -363,14 +363,14 @@ def _waiting_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
     if not (pod.get("spec") or {}).get("nodeName"):
         return AttemptStatus(AttemptState.WAITING, "waits for the scheduler", Unschedulable)
     warning = warnings.get(str(_metadata(pod)["name"]), "")
-    if warning.startswith(_SCHEDULER_EVENT):  # of the time before it had a node
+    if warning.startswith(_SCHEDULER_EVENT):  # from before it had a node
         warning = ""
     description = f"on {_describe_node(pod)}: {_safe_text(warning)}" if warning else f"starts on {_describe_node(pod)}"
     return AttemptStatus(AttemptState.WAITING, description, PodRefused, is_explained=False)
 
 
 def describe_scheduling(message: str) -> str:
-    """Returns the scheduler's words, shorter: `insufficient nvidia.com/gpu: 0 of 3 nodes have one free`."""
+    """Returns the scheduler's message, shortened: `insufficient nvidia.com/gpu: 0 of 3 nodes have one free`."""
     found = re.match(r"\d+/(\d+) nodes are available: (.+?)\.(?:\s|$)", message)
     if found is None:
         return f"unschedulable: {_safe_text(message)}"
@@ -389,7 +389,7 @@ def describe_scheduling(message: str) -> str:
 
 
 def _oom_kills(pod: Object | None) -> OomKills:
-    """Returns whether the kernel ended a player's container at its limit."""
+    """Returns whether the kernel ended each player's container at its memory limit."""
     if pod is None:
         return _NO_KILLS
     ends = (_container_state(pod, container).get("terminated") for container in (PLAYER, ATTACK))
@@ -397,7 +397,7 @@ def _oom_kills(pod: Object | None) -> OomKills:
 
 
 def _player_exit(pod: Object, container: str) -> str:
-    """Returns how a player's container ended of which its first process never told."""
+    """Returns how a player's container ended whose first process reported no exit."""
     termination = _container_state(pod, container).get("terminated")
     node = _describe_node(pod)
     if termination is None:

@@ -1,4 +1,4 @@
-"""Jobs that nobody needs any more are removed, with their pods."""
+"""Deletes Jobs that are not needed any more, with their pods."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,33 +11,33 @@ from orchestrator.executors.kubernetes.labels import LABEL_PREFIX, ROUND_LABEL, 
 
 @dataclass(frozen=True, slots=True)
 class CleanupResult:
-    """What was removed: how many Jobs of each round, by its label."""
+    """How many Jobs of each round were deleted, by the round's label."""
 
     jobs_by_round: dict[str, int]
 
     @property
     def total_jobs(self) -> int:
-        """How many Jobs in all."""
+        """How many Jobs were deleted in all."""
         return sum(self.jobs_by_round.values())
 
 
 def round_selector(commitment: str) -> str:
-    """Returns the selector of one round's objects."""
+    """Returns the label selector of one round's objects."""
     return f"{ROUND_LABEL}={round_label_value(commitment)}"
 
 
 def contest_selector(name: str) -> str:
-    """Returns the selector of the objects of all rounds of a contest."""
+    """Returns the label selector of the objects of all rounds of a contest."""
     return f"{LABEL_PREFIX}contest={name}"
 
 
 def delete_jobs(api: Api, selector: str, *, include_held: bool) -> CleanupResult:
-    """Removes the Jobs that a selector chooses, and what they own.
+    """Deletes the Jobs that a selector matches, with their pods.
 
-    `include_held`: also those of a round that a controller holds, which makes them again as new attempts.
+    `include_held`: also the Jobs of a round whose lease a controller holds; it creates them again as new attempts.
 
     Raises:
-        UsageError: a controller holds a round, and `include_held` is not given.
+        UsageError: a controller holds a round's lease, and `include_held` is false.
     """
     jobs = api.search(JOBS, selector).items
     rounds = Counter(str((job["metadata"].get("labels") or {}).get(ROUND_LABEL, "")) for job in jobs)

@@ -1,6 +1,6 @@
-"""What `sparring cluster check` reads of a cluster, each fact with its remedy. Nothing is made here; see `run_probes`.
+"""The checks of `sparring cluster check` that only read a cluster, with remedies; `run_probes` has those that create.
 
-A cluster's administrator gives rights sparingly. What may not be read is said to be absent, not taken for fine.
+A cluster's administrator gives rights sparingly. What these credentials may not read is reported as absent, not as OK.
 """
 
 import re
@@ -18,9 +18,9 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.sandboxes.base import Check, CheckStatus
 
 TESTED_MINOR_VERSIONS = (35, 36, 37)
-"""The minor versions whose schemas every object is held against in the tests."""
+"""The minor versions against whose schemas the tests validate every object."""
 OLDEST_MINOR_VERSION = 31
-"""Since when a Job's failure policy is generally available."""
+"""The first minor version in which a Job's failure policy is generally available."""
 APPLY_OVERLAY_REMEDY = "apply an overlay of k8s/ (`sparring copy k8s`), as `sparring explain run-on-kubernetes` says"
 _POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
@@ -44,12 +44,12 @@ CHECK_RIGHTS = (
     Right(QUEUES, ("get",)),
     Right(QUOTAS, ("list",)),
 )
-"""What a check uses beyond the controller's rights, within the namespace: it reads, and keeps what a probe found."""
+"""The rights of a check beyond the controller's, within the namespace: it reads, and stores the result of a probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """One verb on one kind, or on one object of it, and whether in the contest's namespace or in all."""
+    """One verb on one kind, or on one object of it, in the contest's namespace or in all of them."""
 
     verb: str
     kind: Kind
@@ -75,11 +75,11 @@ EXCESS_RIGHTS = (
     AccessRequest("list", Kind("", "secrets"), cluster_wide=True),
     AccessRequest("create", Kind(_RBAC, "clusterrolebindings", namespaced=False), cluster_wide=True),
 )
-"""What a controller has no use for, and whoever takes it over would have."""
+"""Rights that a controller does not need, and that would help an attacker who takes it over."""
 
 
 class ClusterApi(Api, Protocol):
-    """The API, and what server it is of."""
+    """The API, with its server's version."""
 
     def server_version(self) -> str:
         """Returns the server's version, as `v1.37.0`."""
@@ -88,7 +88,7 @@ class ClusterApi(Api, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a contest needs of its cluster. `resources` is what the pod of one match asks for, as a quota counts it."""
+    """What a contest needs of its cluster. `resources` are the requests of one match's pod, as a quota counts them."""
 
     settings: ClusterSettings
     runtime_class: str | None = None
@@ -97,7 +97,7 @@ class Requirements:
 
     @classmethod
     def from_pod_spec(cls, settings: ClusterSettings, spec: Mapping[str, Any]) -> "Requirements":
-        """Returns what matches with pods of this specification need."""
+        """Returns the requirements of matches with pods of this specification."""
         needs = {"pods": Fraction(1), "count/pods": Fraction(1), "count/jobs.batch": Fraction(1)}
         for container in spec["containers"]:
             for resource, text in container["resources"]["requests"].items():
@@ -109,7 +109,7 @@ class Requirements:
 
 
 def check_cluster(cluster: ClusterApi, wanted: Requirements) -> Iterator[Check]:
-    """Yields what a cluster shows when it is only read."""
+    """Yields the checks that only read the cluster."""
     yield check_version(cluster)
     yield from check_rights(cluster, wanted)
     yield check_excess_rights(cluster, wanted)
@@ -134,7 +134,7 @@ def check_cluster(cluster: ClusterApi, wanted: Requirements) -> Iterator[Check]:
 
 
 def is_allowed(cluster: Api, request: AccessRequest, namespace: str) -> bool:
-    """Whether whoever asks has a right. A server asks itself (SelfSubjectAccessReview)."""
+    """Returns whether these credentials have a right (SelfSubjectAccessReview)."""
     attributes = {"verb": request.verb, "group": request.kind.group, "resource": request.kind.plural}
     if request.name or request.kind is NAMESPACES:
         attributes["name"] = request.name or namespace
@@ -158,7 +158,7 @@ def _skip_reason(name: str, requirements: Requirements) -> str:
 
 
 def check_version(cluster: ClusterApi) -> Check:
-    """Whether the server is one of those that the tests know."""
+    """Checks whether the server has a tested version."""
     version = cluster.server_version()
     tested, match = (
         f"1.{TESTED_MINOR_VERSIONS[0]} to 1.{TESTED_MINOR_VERSIONS[-1]}",
@@ -174,7 +174,7 @@ def check_version(cluster: ClusterApi) -> Check:
 
 
 def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
-    """Whether a controller with these credentials can do its work, and a check its own: one line for each resource."""
+    """Checks the rights that a controller and a check with these credentials need: one line for each resource."""
     for right in (*NEEDED, *CHECK_RIGHTS):
         if right.kind is QUEUES and wanted.settings.queue is None:
             continue
@@ -195,12 +195,12 @@ def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
 
 
 def _object_name(verb: str, kind: Kind) -> str:
-    """Returns the one object of a kind that is used; what is created has no name yet when rights are looked at."""
+    """Returns the name of the only object of a kind that is used; an object to be created has no name in a review."""
     return RECORD_NAME if kind is CONFIG_MAPS and verb != "create" else ""
 
 
 def check_excess_rights(cluster: Api, wanted: Requirements) -> Check:
-    """Whether these credentials can do what no controller needs."""
+    """Checks whether these credentials have rights that no controller needs."""
     excess = [str(request) for request in EXCESS_RIGHTS if is_allowed(cluster, request, wanted.settings.namespace)]
     if not excess:
         return Check("rights too many", CheckStatus.OK, f"none of {len(EXCESS_RIGHTS)} that were asked for")
@@ -209,7 +209,7 @@ def check_excess_rights(cluster: Api, wanted: Requirements) -> Check:
 
 
 def check_namespace(cluster: Api, wanted: Requirements) -> Check:
-    """Whether the namespace is there and lets only restricted pods in."""
+    """Checks whether the namespace exists and admits restricted pods only."""
     name = wanted.settings.namespace
     found = cluster.read(NAMESPACES, name)
     if found is None:
@@ -226,7 +226,7 @@ def check_namespace(cluster: Api, wanted: Requirements) -> Check:
 
 
 def check_claim(cluster: Api, wanted: Requirements) -> Check:
-    """Whether the shared volume is there, and how many nodes can write to it."""
+    """Checks whether the shared volume exists, and whether several nodes can write to it."""
     name = wanted.settings.claim
     claim = cluster.read(CLAIMS, name)
     if claim is None:
@@ -247,7 +247,7 @@ def check_claim(cluster: Api, wanted: Requirements) -> Check:
 
 
 def check_quota(cluster: Api, wanted: Requirements) -> Check:
-    """Whether the pod of a match fits into what the namespace may use, ever and now."""
+    """Checks whether the pod of a match fits into the namespace's quota, in principle and now."""
     needs, capacity = wanted.resources, None
     for quota in cluster.search(QUOTAS).items:
         hard, used = (quota.get("spec") or {}).get("hard") or {}, (quota.get("status") or {}).get("used") or {}
@@ -278,7 +278,7 @@ def _format_number(number: Fraction) -> str:
 
 
 def check_policies(cluster: Api, _: Requirements) -> Check:
-    """Whether a policy denies everything to all pods. Whether it is enforced is the network probe's affair."""
+    """Checks whether a network policy denies everything to all pods; the network probe tests whether it is enforced."""
     policies = cluster.search(POLICIES).items
     for policy in policies:
         spec = policy["spec"]
@@ -298,13 +298,13 @@ def check_policies(cluster: Api, _: Requirements) -> Check:
 
 
 def check_runtime_class(cluster: Api, wanted: Requirements) -> Check:
-    """Whether the RuntimeClass that players run under is there."""
+    """Checks whether the players' RuntimeClass exists."""
     remedy = "add k8s/components/runtimes, or set `cluster.runtime_class` to one that there is"
     return _check_exists(cluster, "runtime class", RUNTIMES, wanted.runtime_class or "", remedy)
 
 
 def check_priority_class(cluster: Api, wanted: Requirements) -> Check:
-    """Whether the PriorityClass of the pods is there."""
+    """Checks whether the pods' PriorityClass exists."""
     remedy = "make it, or leave `cluster.priority_class` out"
     return _check_exists(cluster, "priority class", PRIORITIES, wanted.settings.priority_class or "", remedy)
 
@@ -316,7 +316,7 @@ def _check_exists(cluster: Api, check_name: str, kind: Kind, name: str, remedy: 
 
 
 def check_gpus(cluster: Api, wanted: Requirements) -> Check:
-    """Whether a node that the pods may run on has as many GPUs as the largest of them takes."""
+    """Checks whether a node on which the pods may run has as many GPUs as the largest pod takes."""
     name, selector = wanted.settings.gpu, wanted.settings.node_selector
     nodes = cluster.search(NODES, ",".join(f"{key}={value}" for key, value in selector.items())).items
     counts = [
@@ -335,7 +335,7 @@ def check_gpus(cluster: Api, wanted: Requirements) -> Check:
 
 
 def check_queue(cluster: Api, wanted: Requirements) -> Check:
-    """Whether Kueue has the queue and lets Jobs start from it."""
+    """Checks whether Kueue has the queue and lets its Jobs start."""
     name = wanted.settings.queue or ""
     queue = cluster.read(QUEUES, name) or cluster.read(replace(QUEUES, version="v1beta1"), name)
     if queue is None:

@@ -1,4 +1,4 @@
-"""What a controller sees of a round's objects: two lists a look, and events when a wait needs explaining."""
+"""Lists a round's objects for a controller: two lists in each pass, and events if a wait needs an explanation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Snapshot:
     warnings: dict[str, str] = field(default_factory=dict)
 
     def pods_of(self, job: Object | None) -> Sequence[Object]:
-        """Returns a Job's pods."""
+        """Returns the pods of a Job."""
         return () if job is None else self.pods.get(job["metadata"]["uid"], ())
 
 
@@ -26,10 +26,10 @@ class ClusterView:
     """Lists the objects of one selector, and waits for them to change.
 
     Args:
-        api: where they are.
-        labels: the selector of the round.
+        api: the API of their namespace.
+        labels: the label selector of the round.
         event_list_interval: seconds between two lists of events.
-        clock: seconds that never go back.
+        clock: returns seconds that never go back.
     """
 
     def __init__(self, api: Api, labels: str, event_list_interval: float, clock: Callable[[], float]) -> None:
@@ -40,9 +40,9 @@ class ClusterView:
         self._deleted: set[str] = set()
 
     def refresh(self, statuses: Iterable[AttemptStatus]) -> Snapshot:
-        """Returns what is there now; Jobs before pods, so that a Job's last pod is not missed for a new one.
+        """Returns the objects as of now; Jobs are listed before pods, so that a Job's last pod is not missed.
 
-        `statuses` are where the attempts stood: events are listed where one of them needs explaining.
+        `statuses` are the last ones of the attempts: events are listed if one of them needs an explanation.
         """
         job_list = self._api.search(JOBS, self._labels)
         self._notifier.watch_from(JOBS, job_list.version)
@@ -62,7 +62,7 @@ class ClusterView:
         )
 
     def _recent_warnings(self, statuses: Iterable[AttemptStatus], names: set[str]) -> dict[str, str]:
-        """Returns the last warning about each of these, asked for only while something waits and nobody says why."""
+        """Returns the last warning about each of these, listed only while an attempt waits without an explanation."""
         puzzling = any(status.state is AttemptState.WAITING and not status.is_explained for status in statuses)
         now = self._clock()
         if puzzling and (self._events_listed_at is None or now - self._events_listed_at >= self._event_list_interval):
@@ -76,7 +76,7 @@ class ClusterView:
         return self._warnings if puzzling else {}
 
     def delete_job(self, name: str) -> None:
-        """Deletes a Job and its pods, once: a list that is older than that does not bring it back."""
+        """Deletes a Job and its pods, once; a list from before that does not show it again."""
         if name not in self._deleted:
             self._api.delete(JOBS, name)
             self._deleted.add(name)

@@ -1,8 +1,8 @@
-"""Words of a submission in a pod: its command goes to Kubernetes as it is, and comes out of it as it was.
+"""Escapes a submission's command for Kubernetes, so that the container gets it unchanged.
 
-Kubernetes replaces `$(NAME)` in commands, arguments and values of variables by what the container's variable holds, and
-`$$` by `$` ("Define Dependent Environment Variables"; k8s.io/kubernetes, third_party/forked/golang/expansion). A word
-in which each `$` stands twice is left alone.
+Kubernetes replaces `$(NAME)` in commands, arguments and values of variables by the value of the container's variable,
+and `$$` by `$` ("Define Dependent Environment Variables"; k8s.io/kubernetes, third_party/forked/golang/expansion). A
+word in which each `$` is doubled comes out as it was.
 """
 
 import re
@@ -16,10 +16,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def escape_command(words: Sequence[str]) -> list[str]:
-    """Returns a command so that the container gets exactly these words.
+    """Returns a command escaped so that the container gets exactly these words.
 
     Raises:
-        Rejected: there is none, it is too long for an object of Kubernetes, or no program can be given it.
+        Rejected: there is no command, it is too long for an object of Kubernetes, or a word cannot be an argument.
     """
     if not words or not words[0]:
         raise _rejected_command("there is no command", "say how to start the player: ENTRYPOINT or CMD")
@@ -32,7 +32,7 @@ def escape_command(words: Sequence[str]) -> list[str]:
 
 
 def is_shell_variable(name: str) -> bool:
-    """Whether a variable of this name reaches the player at all: the shell that starts it drops all others."""
+    """Returns whether a variable of this name reaches the player: the shell that starts it drops all others."""
     return _VARIABLE.fullmatch(name) is not None
 
 

@@ -1,7 +1,7 @@
-"""What a probe does inside its pod: it tries to reach things, listens, or writes to the volume.
+"""The work of a probe inside its pod: it tries to reach targets, listens, or writes to the volume.
 
-What it says of that goes into the container's termination message, which the API shows to whoever may read pods:
-neither volume nor network is needed to bring the news out.
+Its report goes into the container's termination message, which the API shows to everybody who may read pods: it needs
+neither volume nor network.
 """
 
 import errno
@@ -30,27 +30,27 @@ MAX_REPORT_BYTES = 4096
 LISTENER_NAME = "listener"
 MAX_NAME_LENGTH = 40
 MAX_TARGETS = 16
-"""The most targets of one probe: what it says of them has to fit."""
+"""The most targets of one probe, so that its report fits into `MAX_REPORT_BYTES`."""
 KUBELET_PORT = 10250
-"""The port of every node that something listens on."""
+"""A port on which something listens on every node."""
 _REFUSAL_ERRNOS = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})
 _DNS_NAME = "kubernetes.default.svc.cluster.local"
 
 
 class Reachability(StrEnum):
-    """What came of an attempt to reach something."""
+    """The result of an attempt to reach a target."""
 
     CONNECTED = "connected"
-    """Something answered."""
+    """The target answered."""
     REFUSED = "refused"
-    """A refusal came back: from the target, or from a network that refuses instead of dropping."""
+    """The connection was refused: by the target, or by a network that refuses instead of dropping."""
     SILENT = "silent"
-    """Nothing came back, or there is no way there."""
+    """Nothing came back, or there is no route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be reached: over TCP by a connection, over UDP by a question to a name server."""
+    """A target of a probe: tried over TCP by a connection, over UDP by a question to a name server."""
 
     name: str
     protocol: Literal["tcp", "udp"]
@@ -62,7 +62,7 @@ class Target:
 
 
 class TargetResult(BaseModel):
-    """One target, and what came of it; `detail` is the system's word."""
+    """The result for one target; `detail` is the operating system's message."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,12 +72,12 @@ class TargetResult(BaseModel):
 
 
 class ProbeReport(BaseModel):
-    """What a probe says at its end.
+    """The report of a probe at its end.
 
-    `results`: its targets, in their order. `nameservers`: those of its own resolv.conf. `write_seconds`: seconds that
-    writing and reading back took. `missing_files`: what was to be found beside that, and is not there. `error`: why it
-    could not do what it was asked for. `counters`: the files with counters of the whole machine that it could read,
-    None where it did not look.
+    `results`: of its targets, in their order. `nameservers`: those of its own resolv.conf. `write_seconds`: seconds
+    that writing and reading back took. `missing_files`: files that should be on the volume and are not. `error`: why it
+    could not do its work. `counters`: the files with counters of the whole machine that it could read, None if it did
+    not try.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -91,7 +91,7 @@ class ProbeReport(BaseModel):
 
 
 def counters(root: Path = Path("/")) -> list[str]:
-    """Returns which counters of the whole machine can be read here: what is masked is empty, or not to be had."""
+    """Returns the files with counters of the whole machine that can be read here: a masked one is empty or missing."""
     return [path for path in MACHINE_COUNTER_FILES if _first(root / path.lstrip("/"))]
 
 
@@ -113,7 +113,7 @@ def parse_target(text: str) -> Target:
 
 
 def targets_from_environment(environment: Mapping[str, str]) -> list[Target]:
-    """Returns what a pod's environment tells it of: the API server, and its node where the pod was told."""
+    """Returns the targets in a pod's environment: the API server, and the pod's node if `NODE_ADDRESS` is set."""
     targets = []
     if host := environment.get("KUBERNETES_SERVICE_HOST"):
         targets.append(Target("api", "tcp", host, int(environment.get("KUBERNETES_SERVICE_PORT", "443"))))
@@ -123,7 +123,7 @@ def targets_from_environment(environment: Mapping[str, str]) -> list[Target]:
 
 
 def try_target(target: Target, seconds: float) -> TargetResult:
-    """Tries to reach a target for so long at most."""
+    """Tries to reach a target, for at most `seconds`."""
     try:
         if target.protocol == "tcp":
             socket.create_connection((target.host, target.port), timeout=seconds).close()
@@ -138,7 +138,7 @@ def try_target(target: Target, seconds: float) -> TargetResult:
 
 
 def _query_dns(host: str, port: int, seconds: float) -> None:
-    """Asks a name server for an address; any answer will do."""
+    """Asks a name server for an address; returns after any answer."""
     head = struct.pack(">HHHHHH", secrets.randbits(16), 0x0100, 1, 0, 0, 0)
     labels = b"".join(bytes([len(label)]) + label.encode() for label in _DNS_NAME.split("."))
     family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
@@ -150,16 +150,16 @@ def _query_dns(host: str, port: int, seconds: float) -> None:
 
 
 def parse_listeners(text: str) -> list[Target]:
-    """Returns what `HOST,HOST:PORT` names: all addresses of a pod, and the one port on each. Raises UsageError."""
+    """Returns the targets in `HOST,HOST:PORT`: all addresses of a pod, with the same port. Raises UsageError."""
     hosts, _, port = text.rpartition(":")
     return [parse_target(f"{LISTENER_NAME}-{n}=tcp:{host}:{port}") for n, host in enumerate(hosts.split(","), 1)]
 
 
 def accept_connections(places: Iterable[Target], seconds: float) -> int:
-    """Answers connections to all of these for so long; returns how many there were.
+    """Accepts connections on all of these places for `seconds`; returns how many there were.
 
     Raises:
-        UsageError: one of them cannot be listened on.
+        UsageError: it cannot listen on one of them.
     """
     until, count = time.monotonic() + seconds, 0
     with ExitStack() as stack:
@@ -174,14 +174,14 @@ def accept_connections(places: Iterable[Target], seconds: float) -> int:
             ready.register(server, selectors.EVENT_READ, server)
         while (left := until - time.monotonic()) > 0:
             for key, _ in ready.select(left):
-                with suppress(OSError):  # whoever asked has left again
+                with suppress(OSError):  # the client has disconnected again
                     key.data.accept()[0].close()
                     count += 1
     return count
 
 
 def try_until_connected(target: Target, seconds: float) -> TargetResult:
-    """Tries again and again, until it is reached or the time is over: what listens may start later."""
+    """Tries repeatedly until the target is reached or `seconds` are over, because its listener may start later."""
     until = time.monotonic() + seconds
     while True:
         tried = try_target(target, 1.0)
@@ -223,7 +223,7 @@ def time_volume_write(folder: Path) -> float:
 
 
 def find_missing_files(folder: Path, names: Iterable[str], seconds: float) -> list[str]:
-    """Returns which of these files are not in a folder, once all are or so many seconds are over."""
+    """Waits up to `seconds` until all of these files are in a folder; returns those that are not."""
     until = time.monotonic() + seconds
     while (lacking := [name for name in names if not (folder / name).is_file()]) and time.monotonic() < until:
         time.sleep(0.1)
@@ -231,7 +231,7 @@ def find_missing_files(folder: Path, names: Iterable[str], seconds: float) -> li
 
 
 def write_report(report: ProbeReport, place: Path) -> None:
-    """Puts down what a probe says, where the kubelet looks for it. Raises StoreFault."""
+    """Writes a probe's report to the file that the kubelet reads. Raises StoreFault."""
     text = report.model_dump_json()
     if len(text) > MAX_REPORT_BYTES:
         text = json.dumps({"error": f"{len(text)} bytes are too many; try fewer targets at a time"})
@@ -242,7 +242,7 @@ def write_report(report: ProbeReport, place: Path) -> None:
 
 
 def try_targets(targets: Iterable[Target], seconds: float) -> list[TargetResult]:
-    """Tries one target after the other. Raises UsageError where there are too many."""
+    """Tries one target after the other. Raises UsageError if there are more than `MAX_TARGETS`."""
     target_list = list(targets)
     if len(target_list) > MAX_TARGETS:
         raise UsageError(f"{len(target_list)} targets; a probe tries at most {MAX_TARGETS}")

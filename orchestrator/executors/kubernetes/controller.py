@@ -1,12 +1,11 @@
-"""The controller: lists what is there, hands it to the jobs' state machines, acts, and waits for the next look.
+"""The controller: lists the cluster's objects, passes events to jobs' state machines, and carries out their actions.
 
-What is decided about a job, and in which order it is acted on, is in `attempt_state_machine`. Here events are made
-from the cluster and the volume, and actions are carried out, each only while the lease is held.
+`attempt_state_machine` decides what happens to a job, and in which order. The controller makes the events from the
+cluster and the volume, and carries out each action only while it holds the lease. Kubernetes schedules the pods.
 
-The controller remembers nothing that it could not find again from the ledger, the exchange and a list, so it may be
-killed and started again at any moment. Every look costs one list of Jobs and one of pods; watches only make the next
-one come sooner. Jobs and folders of what is finished are removed at once, so no look grows with them. Kubernetes
-schedules.
+The controller keeps no state that it could not find again in the ledger, on the volume and in a list, so it may be
+killed and started again at any moment. Every pass costs one list of Jobs and one of pods; watches only start the next
+pass sooner. Jobs and folders of finished attempts are removed at once, so that no pass grows with them.
 """
 
 import time
@@ -60,31 +59,31 @@ from orchestrator.executors.kubernetes.status_file import ActiveAttempt, StatusF
 from orchestrator.executors.kubernetes.timings import ControllerTimings
 
 FULLY_POLLED_ATTEMPTS = 20
-"""Of so many attempts the folders are looked at each `ControllerTimings.volume_poll_interval`; of more, more seldom."""
+"""With more active attempts than this, their folders are polled less often than `volume_poll_interval` says."""
 _INVALID_JOB_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 MakeAssignment = Callable[[Job, PartialStep | None], Assignment]
-"""Returns what is left of a job; the half-played step is what its last attempt left."""
+"""Returns the rest of a job; the partial step is what its last attempt left."""
 PlayWithoutPlayer = Callable[[Assignment, str, str], list[EventBatch]]
-"""Returns what is left of a job as it comes out where a submission's player cannot be started, for the reason given."""
+"""Plays the rest of a job as if the player of a submission had failed to start, for a reason; returns the events."""
 
 _log = structlog.get_logger()
 
 
 class LeaseHolder(Protocol):
-    """The right to run the round: see cluster.lease."""
+    """The right to run the round: see executors.kubernetes.lease."""
 
     def ensure_held(self) -> None:
-        """Raises LeaseLost where another controller may have it."""
+        """Raises LeaseLost if another controller may hold the lease."""
         ...
 
 
 @dataclass(frozen=True)
 class ControllerDeps:
-    """Where a round is played: the API, the exchange, whose objects they are, and how a Job is written.
+    """What a controller needs: the API, the shared volume, the round of its objects, and a function that renders Jobs.
 
-    `max_jobs` is how many Jobs there may be at a time. `render_job` returns the Job of an attempt,
-    `finish_without_player` what a job comes to whose player the runtime refuses. `uses_gpus`: whether players get any.
+    `max_jobs` is the most Jobs at a time. `render_job` returns the Job of an attempt, `finish_without_player` the
+    events of a job whose player the runtime refuses to start. `uses_gpus`: whether players get GPUs.
     """
 
     api: Api
@@ -101,7 +100,7 @@ class ControllerDeps:
 
 
 class Controller:
-    """Plays what is left of one plan."""
+    """Plays the unfinished jobs of one plan."""
 
     def __init__(
         self, deps: ControllerDeps, plan: Plan, finished_jobs: AbstractSet[JobId], make_assignment: MakeAssignment
@@ -119,11 +118,11 @@ class Controller:
         )
 
     def run(self) -> Iterator[EventBatch]:
-        """Yields what happens until nothing is left that can be played. Each is kept before the next is asked for.
+        """Yields batches of events until no job can be played. The caller stores each before it takes the next.
 
         Raises:
             InfrastructureFault: the cluster, the volume or the lease failed.
-            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
+            ValueError: the remaining jobs need jobs that are not in the plan, and none is parked.
         """
         self._deps.lease.ensure_held()
         self._earlier_attempts = self._find_earlier_attempts()
@@ -146,7 +145,7 @@ class Controller:
             raise ValueError(f"the plan cannot be played: {', '.join(left)} wait for jobs that are not in it")
 
     def _wait_for_change(self) -> None:
-        """Waits for the next look: sooner where a driver has left its last word, so that the next job need not wait."""
+        """Waits for the next pass, which comes sooner if a driver wrote its end, so that the next job need not wait."""
         awaited = [each.job.attempt.name for each in self._machines.values() if not each.driver_ended]
         glance = self._timings.volume_poll_interval * max(1.0, len(awaited) / FULLY_POLLED_ATTEMPTS)
         self._view.wait_for_change(
@@ -159,7 +158,7 @@ class Controller:
     # Where a controller begins
 
     def _find_earlier_attempts(self) -> dict[JobId, list[int]]:
-        """Returns the attempts that an earlier controller assigned; forgets those of jobs that are finished."""
+        """Returns the attempts that an earlier controller assigned; removes the folders of finished jobs."""
         keys = {self._attempt_at(job, 1).job_key: job for job in self._plan.jobs}
         attempts: dict[JobId, list[int]] = {}
         for key, number in self._shared_volume.list_attempts():
@@ -171,9 +170,9 @@ class Controller:
         return attempts
 
     def _start_ready_jobs(self, looked: AbstractSet[str]) -> list[AttemptMachine]:
-        """Returns what is under way and was not looked at, after jobs that are ready were taken while there is room.
+        """Begins ready jobs while there is room; returns the machines of active jobs that are not in `looked`.
 
-        Those that were begun before come first.
+        Jobs that an earlier controller began are taken first.
         """
         while len(self._machines) < self._deps.max_jobs:
             job = self._queue.take(lambda job: self._may_play(job) and job.id in self._earlier_attempts)
@@ -188,14 +187,14 @@ class Controller:
         return self._parked_submissions.isdisjoint({job.submission, *attacks})
 
     def _begin_job(self, job: Job) -> AttemptMachine:
-        """Finds the last attempt at a job again, or assigns the first, or the next where what was assigned is void."""
+        """Resumes the last attempt at a job, or assigns the first one, or the next if the last assignment is void."""
         self._deps.lease.ensure_held()
         *older, number = sorted(self._earlier_attempts.pop(job.id, [])) or [0]
         last = self._shared_volume.read_assignment(self._attempt_at(job, number).name) if number else None
         partial_step = last.partial_step if last else None
         assignment = self._make_assignment(job, partial_step)
         if last is not None and not _assignment_basis(last) <= _assignment_basis(assignment):
-            last, partial_step = None, None  # steps were lost since, or it grew
+            last, partial_step = None, None  # the ledger lost what it was based on
             assignment = self._make_assignment(job, None)
         if last is None:
             number, older = number + 1, [*older, number]
@@ -211,11 +210,11 @@ class Controller:
     # One job
 
     def _advance_job(self, machine: AttemptMachine, seen: Snapshot) -> Iterator[EventBatch]:
-        """Brings one job on its way: looks at its attempt, and does what follows from that."""
+        """Observes the attempt of one job, and carries out the actions that follow."""
         yield from self._handle(machine, self._observe(machine, seen))
 
     def _handle(self, machine: AttemptMachine, event: AttemptEvent) -> Iterator[EventBatch]:
-        """Hands an event to the machine of a job, and carries out its actions; their answers are events as well."""
+        """Passes an event to the machine of a job and carries out its actions; an action's answer is an event too."""
         for action in machine.handle(event):
             self._deps.lease.ensure_held()
             match action:
@@ -249,21 +248,22 @@ class Controller:
                 self._queue.mark_finished(job.id)
 
     def _observe(self, machine: AttemptMachine, seen: Snapshot) -> AttemptEvent:
-        """Returns what there is of a job's attempt.
+        """Returns what the cluster and the volume show of a job's attempt.
 
-        The order of reading matters, since its driver goes on meanwhile. What a driver wrote before its pod ended is
-        read after that end was listed. The end, which counts the batches, is read after them: where there are more by
-        then, the count does not match, and the next look reads them. A half-played step is there before the end is.
+        The order of reading matters, because the driver continues meanwhile. The files that a driver wrote before its
+        pod ended are read after the list that shows the end of the pod. `end.json`, which counts the batches, is read
+        after the batches: if there are more by then, the count does not match, and the next pass reads them. A driver
+        writes the partial step before the end.
         """
         name = machine.job.attempt.name
         to_create = machine.state is MachineState.TO_CREATE
         job = seen.jobs.get(name)
-        # Otherwise it makes no difference whether a driver has taken the attempt, and a look-up on the volume is saved.
+        # Otherwise it makes no difference whether a driver has taken the attempt, and the volume is not read.
         unsure = to_create if job is None else bool(job["spec"].get("suspend"))
         is_taken = unsure and self._shared_volume.is_taken(name)
         if job is None and to_create and not is_taken:
             return JobAbsent(self._deps.clock())
-        if job is None:  # a list may be older than what was done since
+        if job is None:  # a list may be older than the Job
             job = self._api.read(JOBS, name)
         status = derive_status(job, seen.pods_of(job), seen.warnings, taken=is_taken)
         batches = tuple(self._shared_volume.read_batches(name, machine.job.batches_read))
@@ -273,7 +273,7 @@ class Controller:
         return AttemptObserved(self._deps.clock(), status, batches, end, partial_step, may_start)
 
     def _create_job(self, attempt: Attempt) -> AttemptEvent:
-        """Creates the Job of an attempt, unless it is there; returns what came of it.
+        """Creates the Job of an attempt, unless it exists; returns the result as an event.
 
         Raises:
             ClusterRefused: the API server refuses every Job, not this one.
@@ -293,10 +293,10 @@ class Controller:
         return JobCreated(self._deps.clock())
 
     def _with_pod_needs(self, attempt: Attempt) -> Attempt:
-        """Returns an attempt with what its pod follows from, beside its job.
+        """Returns an attempt with what else decides its pod.
 
-        Of a replay these are the nodes on which its submission has played: what the kernel of such a node remembers of
-        the image's files would be there for the replay. Of a query job it is whether the attack has still to play.
+        For a replay, these are the nodes to avoid, on which its submission has played: the kernel of such a node may
+        still cache the image's files. For a query job, it is whether the attack has still to play.
         """
         if attempt.job.stage not in {Stage.REPLAY, Stage.QUERY}:
             return attempt
@@ -312,10 +312,10 @@ class Controller:
         batches = self._deps.finish_without_player(assignment, action.submission, action.reason)
         return FinishedWithoutPlayer(self._deps.clock(), tuple(batches))
 
-    # What is left of a look
+    # The end of a pass
 
     def _delete_unneeded_jobs(self, seen: Snapshot) -> None:
-        """Deletes Jobs of this round that nobody needs: of an earlier plan, or made by a controller that was late."""
+        """Deletes Jobs of this round that belong to no attempt: of an earlier plan, or made by a late controller."""
         attempt_names = {machine.job.attempt.name for machine in self._machines.values()}
         for job, numbers in self._earlier_attempts.items():
             attempt_names.add(self._attempt_at(self._plan.by_id[job], max(numbers)).name)
@@ -331,7 +331,7 @@ class Controller:
 
 
 def _assignment_basis(assignment: Assignment) -> set[Hashable]:
-    """Returns what an assignment builds on: steps, with what they came to, and the answers that replays follow from."""
+    """Returns what an assignment is based on: steps with their results, and the answers that replays are drawn from."""
     steps = (each for each in assignment.events if isinstance(each, StepFinished))
     built: set[Hashable] = {(each.job, each.step, frozenset(each.blobs.items())) for each in steps}
     return built | {each.answers_digest for each in assignment.events if isinstance(each, AnswersCommitted)}
@@ -343,7 +343,7 @@ def _is_job_of(attempt: Attempt, job: Object) -> bool:
 
 
 def _log_job_end(action: LogJobEnd) -> None:
-    """Logs the end of a job, as that of one on this machine is logged: a pod's own log goes with the pod."""
+    """Logs the end of a job like that of a job on this machine, because a pod's own log is deleted with the pod."""
     attempt, end, wall = action.attempt, action.end, action.wall_seconds
     _log.info(
         "job_finished",

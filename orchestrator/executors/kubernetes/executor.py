@@ -1,6 +1,6 @@
-"""Jobs as Jobs of Kubernetes: one attempt at a job is one pod, whose driver plays it (docs/run-on-kubernetes.md).
+"""Runs jobs as Jobs of Kubernetes: one attempt at a job is one pod, whose driver plays it (docs/run-on-kubernetes.md).
 
-A generator that is closed lets go at once. What runs goes on, and the next controller finds it again.
+If the generator is closed, it returns at once. The pods run on, and the next controller finds them again.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,7 @@ class KubernetesExecutor:
     """Runs jobs on a cluster.
 
     Args:
-        deps: where, and who may; its lease is held already.
+        deps: what the controller needs; its lease is already held.
     """
 
     def __init__(self, deps: ControllerDeps) -> None:
@@ -30,12 +30,12 @@ class KubernetesExecutor:
         make_job: MakeJob,
         prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
-        """Yields what happens until the plan is done; the cluster chooses devices, so `prefers_device` is not asked.
+        """Yields batches of events until the plan is done. `prefers_device` is unused: the cluster chooses devices.
 
         Raises:
             LeaseLost: another controller may have taken over; nothing was yielded or changed since.
             ClusterUnavailable, ClusterRefused, StoreFault: the cluster or the volume failed.
-            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
+            ValueError: the remaining jobs need jobs that are not in the plan, and none is parked.
         """
         del prefers_device
 

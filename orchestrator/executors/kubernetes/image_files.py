@@ -1,7 +1,8 @@
-"""What lies in an image of a registry: judged by its layers' headers as the docker backend judges an image's files.
+"""Checks the files of an image in a registry by its layers' headers, as the docker backend checks an image's files.
 
-Each layer is fetched once in the life of this process and read as it comes. Nothing but its paths is kept, of so many
-layers as `_LAYER_CACHE_BYTES` allows: entries stand on the same few.
+Each layer is fetched once and read as a stream. Only its paths and the heads of its programs are kept, for as many
+layers as `_LAYER_CACHE_BYTES` allows, because entries are built on the same few layers. A dropped layer is fetched
+again.
 """
 
 import threading
@@ -15,13 +16,13 @@ from orchestrator.sandboxes.image_files import file_checks, layers, mount_points
 from orchestrator.sandboxes.image_files.layers import Layer, RemainingBytes, TooLargeError, UnreadableError, ZstdError
 
 _LAYER_CACHE_BYTES = 512 * 1024**2
-"""Bytes of memory for layers that are kept for the next images."""
+"""The most bytes of memory for layers that are kept for the next images."""
 _REBUILD_REMEDY = "build the image again and push it with docker, podman or skopeo"
 _GZIP_REMEDY = "pack its layers with gzip, or push it by `sparring cluster push`, from a machine whose engine has it"
 
 
 class RegistryImageFiles:
-    """Judges images by their layers. Threads may share it; they wait for one another."""
+    """Checks images by their layers. Threads may share it; one waits for another."""
 
     def __init__(self, registries: ImageResolver) -> None:
         self._registries = registries
@@ -32,11 +33,11 @@ class RegistryImageFiles:
     def problems(
         self, name: ImageReference, found: ResolvedImage, config: ImageConfig, architecture: str
     ) -> list[Problem]:
-        """Returns what of an image's files keeps it from playing, whose configuration is as it should be.
+        """Returns the problems of the files of an image whose configuration is valid.
 
         Raises:
-            UnusableImageError: a layer is not there, or not what its digest says.
-            BackendUnavailable: the registry is away, busy or not to be trusted.
+            UnusableImageError: a layer is missing, or does not have its digest.
+            BackendUnavailable: the registry is unavailable, busy or cannot be trusted.
         """
         with self._lock:
             key = found.digest, architecture
@@ -60,7 +61,7 @@ class RegistryImageFiles:
         return file_checks.judged(look, config, architecture)
 
     def _layer(self, name: ImageReference, layer: Descriptor, room: RemainingBytes) -> Layer:
-        """Returns a layer, and takes what it has from the room that its image has."""
+        """Returns a layer, and subtracts its size from the bytes that its image may still have."""
         key = layer.digest, layer.media_type
         contents = self._layers.pop(key, None)
         if contents is None:
@@ -77,7 +78,7 @@ class RegistryImageFiles:
         return contents
 
     def _forget(self) -> None:
-        """Forgets the layers that were not asked for the longest, so that the rest fits."""
+        """Drops the least recently used layers until the rest fits."""
         size = sum(layer.kept + layer.heads for layer in self._layers.values())
         while size > _LAYER_CACHE_BYTES:
             oldest = self._layers.pop(next(iter(self._layers)))

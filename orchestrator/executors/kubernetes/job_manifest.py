@@ -1,8 +1,7 @@
-"""One attempt's Job: one pod, never a second try by the cluster, and reasons that tell fault from fault.
+"""The Job of one attempt: one pod, which the cluster never tries again, with failure rules that tell faults apart.
 
-An attempt that ends without a word of its driver ends its Job at once; whose fault it was is read from the pod (see
-`executors.kubernetes.attempt_status`). The cluster repeats nothing: what is tried again is a new attempt under a new
-name.
+An attempt whose driver ends without a result ends its Job at once; the pod's status says whose fault it was (see
+`executors.kubernetes.attempt_status`). The cluster repeats nothing: another try is a new attempt with a new name.
 """
 
 from math import ceil
@@ -17,7 +16,7 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.sandboxes.base import Image
 
 TTL_SECONDS = 86_400
-"""How long a Job that is over may lie where no controller deletes it."""
+"""How long the cluster keeps a finished Job that no controller deletes."""
 DEADLINE_SLACK_SECONDS = 3_600.0
 _MAX_SECONDS = 2**31 - 1
 
@@ -30,9 +29,9 @@ def render_job(
     seconds: int,
     attack: Image | None = None,
 ) -> dict[str, Any]:
-    """Returns the Job of an attempt, which the cluster ends after so many seconds whatever happens.
+    """Returns the Job of an attempt, which the cluster ends after `seconds` whatever happens.
 
-    `attack` is the image of the attack that queries the player, where one does.
+    `attack` is the image of the attack that queries the player, if one does.
 
     Raises:
         UsageError: the policy is weaker than for strangers.
@@ -75,12 +74,12 @@ def render_job(
 def active_deadline(
     planned_job: Job, limits: Limits, pictures: int, pending: float, attacked: int = 0, reply_seconds: float = 0.0
 ) -> int:
-    """Returns after how many seconds an attempt is over in any case: more than it can take. Nothing is decided by it.
+    """Returns the seconds after which an attempt is over in any case: more than it can take, so nothing depends on it.
 
-    `pictures` are those of the task, of a query job all that the defence may be asked about; `pending` the seconds that
-    a pod may wait for its node and images. A player is asked about all pictures of the job's cells once; of a replay
-    about each and a clean one before it. Where a submission queries, `attacked` are the pictures that it is given: then
-    each picture may be a question of its own, whose reply waits for up to `reply_seconds`.
+    `pictures` counts the pictures of the task, or in a query job all about which the defence may be asked; `pending` is
+    how many seconds a pod may wait for its node and images. A player is asked about all pictures of the job's cells
+    once; in a replay about each, and about a clean one before it. If a submission queries, `attacked` counts the
+    pictures that it is given: then each picture may be a question of its own, whose reply takes up to `reply_seconds`.
     """
     if not planned_job.cells:
         asking, attacked, players = 0.0, pictures, 1

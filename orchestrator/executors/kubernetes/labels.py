@@ -1,7 +1,7 @@
-"""What an attempt at a job is called, as a Job, as a folder, and in labels.
+"""The names and labels of an attempt at a job, for its Job and its folder.
 
-Names are deterministic: a controller that starts again asks for the same objects, and 409 means that one is there.
-Submissions' names are hostile text; what becomes of them here is only for people to read.
+Names are deterministic: a restarted controller asks for the same objects, and 409 means that an object exists.
+Submissions' names are hostile text; the names and labels made from them here are only for people to read.
 """
 
 import re
@@ -13,7 +13,7 @@ from orchestrator.domain.plan import Job
 
 LABEL_PREFIX = "sparring/"
 ROUND_LABEL = LABEL_PREFIX + "of"
-"""The label that all Jobs and pods of one round have: the one selector of a controller."""
+"""The label of all Jobs and pods of one round, by which its controller selects them."""
 JOB_LABEL, ATTEMPT_LABEL = LABEL_PREFIX + "job", LABEL_PREFIX + "attempt"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -22,7 +22,7 @@ _MAX_LABEL = 63
 
 
 def round_label_value(commitment: str) -> str:
-    """Returns the label's value that tells the round of this commitment from all others."""
+    """Returns the label value that identifies the round with this commitment."""
     return commitment.removeprefix("sha256:")[:16]
 
 
@@ -37,7 +37,7 @@ class RoundRef:
 
     @property
     def label_value(self) -> str:
-        """The label's value that tells this round from all others."""
+        """The label value that identifies this round."""
         return round_label_value(self.commitment)
 
 
@@ -45,9 +45,9 @@ class RoundRef:
 class Attempt:
     """One attempt at a job, counted from 1: one Job, one pod, one folder.
 
-    `avoided` are the nodes that its pod is kept off, where its submission has played. `refused_by` is the node that did
-    not start a player at the attempt before; empty where there is none. `has_attack`: whether its pod has a second
-    player, the attack that queries the job's defence.
+    `avoided` are the nodes, on which its submission has played, that its pod should avoid. `refused_by` is the node
+    that did not start a player in the previous attempt; empty if there is none. `has_attack`: whether its pod has a
+    second player, the attack that queries the job's defence.
     """
 
     round_ref: RoundRef
@@ -68,7 +68,7 @@ class Attempt:
         return f"{self.job.stage.value}-{_dns_label(self.job.submission)}-{self.job_key}-{self.number}"
 
     def labels(self) -> dict[str, str]:
-        """Returns what Job and pod are found by."""
+        """Returns the labels of the Job and its pod."""
         return {
             "app.kubernetes.io/name": "sparring",
             "app.kubernetes.io/component": "match",
@@ -86,7 +86,7 @@ class Attempt:
         }
 
     def annotations(self) -> dict[str, str]:
-        """Returns the same texts unshortened."""
+        """Returns the texts of the labels that may be shortened, in full."""
         return {
             LABEL_PREFIX + "contest": self.round_ref.contest,
             LABEL_PREFIX + "round": self.round_ref.round,

@@ -1,11 +1,11 @@
-"""One controller a round: a Lease that is held while it works, taken over when its holder falls silent.
+"""One controller for each round: it holds a Lease while it works; another takes it over if it is not renewed.
 
-Another's clock is never believed. Who waits measures, on its own clock, how long it has seen no change of the Lease;
-who holds it counts from before its last renewal was sent, and trusts it for two thirds of its time. So a controller
-that was stopped for a while knows that it may have been replaced, before it writes anything: it then renews, which
-succeeds only where nobody changed the Lease meanwhile.
+No controller relies on another's clock. A waiting controller measures, on its own clock, for how long the Lease has not
+changed. The holder counts from before it sent its last renewal, and trusts the Lease for two thirds of its time. So a
+controller that was stopped for a while knows that it may have been replaced, before it writes anything: it then renews,
+which succeeds only if nobody changed the Lease meanwhile.
 
-An API server that is away for less than `RETRY_SECONDS` ends neither who waits nor who holds.
+If the API server is unavailable for less than `RETRY_SECONDS`, neither the waiting controller nor the holder gives up.
 """
 
 import os
@@ -34,12 +34,12 @@ _log = structlog.get_logger()
 
 
 def holder_identity() -> str:
-    """Returns a name for this process that no other has, not even one with its id after it."""
+    """Returns a name that no other process has, not even a later one with the same process id."""
     return f"{socket.gethostname()[:63]}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def lease_manifest(name: str) -> dict[str, Any]:
-    """Returns a Lease that nobody holds yet."""
+    """Returns a Lease without a holder."""
     labels = {
         "app.kubernetes.io/name": "sparring",
         "app.kubernetes.io/component": "controller",
@@ -51,22 +51,22 @@ def lease_manifest(name: str) -> dict[str, Any]:
 
 
 def boot_clock() -> float:
-    """Returns seconds that go on while the machine sleeps."""
+    """Returns seconds that also count while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:
-    """The right to run one round. As a context manager it is removed at the end.
+    """The right to run one round. As a context manager it releases the Lease at the end.
 
-    Acquire it before the ledger is read: what another controller wrote until then must be in it.
+    Acquire it before the ledger is read, so that everything that another controller wrote is read too.
 
     Args:
-        api: with a patience well below `seconds` (see `Api.with_patience`).
-        name: of the Lease, `sparring-` and what the round's objects are found by.
-        holder: who holds it; see `identity`.
-        seconds: how long it outlives its last renewal.
-        clock: seconds that never go back.
-        patience: seconds without an answer of the API server after which it is given up.
+        api: the API, with a patience well below `seconds` (see `Client.with_patience`).
+        name: the name of the Lease: `sparring-` and the label value of the round's objects.
+        holder: the name of this process; see `holder_identity`.
+        seconds: how long the Lease outlives its last renewal.
+        clock: returns seconds that never go back.
+        patience: seconds without an answer of the API server after which the Lease is given up.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether no other controller can have it."""
+        """Whether this controller certainly holds the Lease."""
         renewed = self._renewed
         return not self._is_lost and renewed is not None and self._clock() - renewed < _TRUSTED_SHARE * self._seconds
 
     def ensure_held(self) -> None:
-        """Raises LeaseLost where another controller may have it, and it cannot be renewed."""
+        """Raises LeaseLost if another controller may hold the Lease, and it cannot be renewed."""
         if self.is_held:
             return
         if self._renewed is None:
@@ -106,12 +106,12 @@ class Lease:
         raise LeaseLost(f"the lease {self._name} was last renewed {ago:.1f} s ago; {why}; run again")
 
     def acquire(self, report: Callable[[str], None], cancelled: Callable[[], bool] = lambda: False) -> Self:
-        """Waits until it is ours, and renews it from then on; `report` hears who has it.
+        """Waits until it holds the Lease, and renews it from then on; calls `report` with what it waits for.
 
         Raises:
-            ClusterUnavailable: the API server did not answer for the whole patience.
-            ClusterRefused: it refuses.
-            Cancelled: `cancelled` said so while another had it.
+            ClusterUnavailable: the API server did not answer for `patience` seconds.
+            ClusterRefused: the API server refused a request.
+            Cancelled: `cancelled` returned true while another controller held the Lease.
         """
         seen, since = "", self._clock()
         answered = since
@@ -139,7 +139,7 @@ class Lease:
                 raise Cancelled(f"cancelled while another controller had the lease {self._name}")
 
     def release(self) -> None:
-        """Removes it, so that the next one has it at once. Does nothing where it is not ours any more."""
+        """Stops renewing, and deletes the Lease if it is still held, so that the next controller gets it at once."""
         self._stop.set()
         if self._renewal_thread is not None:
             self._renewal_thread.join()
@@ -160,7 +160,7 @@ class Lease:
         self.release()
 
     def _try_take(self, lease: dict[str, Any] | None, unchanged: float, asked_at: float) -> bool:
-        """Takes it where it is free, or nobody renewed it for its whole time; returns whether it is ours."""
+        """Takes the Lease if it is free or was not renewed for its whole time; returns whether it is held now."""
         if lease is None:
             new_lease = self._api.create(LEASES, lease_manifest(self._name) | {"spec": self._holder_spec(0)})
         else:
@@ -195,7 +195,7 @@ class Lease:
                 _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
 
     def _recover(self) -> bool:
-        """Renews once more where the time has passed, and returns whether it is ours: nobody changed it meanwhile."""
+        """Tries to renew after the trusted time is over; returns whether the Lease is held, unchanged by others."""
         started_at = self._clock()
         while not (self._is_lost or self._stop.is_set() or self.is_held):
             try:
@@ -220,11 +220,11 @@ class Lease:
         if new_lease is not None:
             self._set_lease(new_lease, asked_at)
             return
-        current_lease = self._api.read(LEASES, self._name)  # our own renewal whose answer was lost, or another's
+        current_lease = self._api.read(LEASES, self._name)  # changed by our renewal, whose answer was lost, or not
         if current_lease is None or _spec(current_lease).get("holderIdentity") != self._holder:
             self._is_lost = True
         else:
-            self._lease = current_lease  # and renewed the next time
+            self._lease = current_lease  # renewed the next time
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:
@@ -232,5 +232,5 @@ def _spec(lease: dict[str, Any]) -> dict[str, Any]:
 
 
 def _micro_time() -> str:
-    """Returns the time as MicroTime: six digits, always. It is only for people."""
+    """Returns the time as a MicroTime, which always has six decimals. It is only for people."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

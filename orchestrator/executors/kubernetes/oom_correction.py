@@ -1,13 +1,13 @@
-"""A player whose container ended without a word: whose doing that was is read from the pod's status.
+"""Corrects a driver's report of a player whose container ended without a report, from the pod's status.
 
-Where all of a container goes at once, its first process says nothing more, and the driver notes an end that it cannot
-attribute (`lost`). If the container's status says `OOMKilled`, the kernel ended it at its memory limit: it was out of
-memory, as on every other engine. Else somebody on the node ended it, which no player can bring about, so what was
-played with it is ours to play again (rule X1). A pod starts each of its players once, so what an earlier pod left, and
-this one only carried on, is not touched.
+If all processes of a container are killed at once, its first process reports nothing, and the driver records an exit
+whose cause it cannot see (`lost`). If the container's status says `OOMKilled`, the kernel killed it at its memory
+limit: it was out of memory, as on every other engine. Else something on the node killed it, which no player can cause,
+so what was played with it is played again as our fault (rule X1). A pod starts each of its players once, so records
+that this pod only took over from an earlier one are not changed.
 
-In a query job a pod has two players, and the status of a container says of its own player alone: `of_attack` is whether
-the attack is meant, whose sandboxes and faults carry its name.
+In a query job a pod has two players, and a container's status is about its own player only: `of_attack` says whether
+the attack is meant, whose sandboxes and faults have its name.
 """
 
 from typing import TypeVar
@@ -18,12 +18,12 @@ from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.errors import OutOfMemory, PlayerDied
 
 OOM_MESSAGE = "the player was killed at its memory limit"
-"""What execution says of it."""
+"""The message of such a fault, as in execution."""
 _Report = TypeVar("_Report", StepFinished, JobFinished, PartialStep)
 
 
 def has_ambiguous_exit(sandboxes: list[SandboxRecord], inherited: int, *, of_attack: bool) -> bool:
-    """Whether one of a pod's own sandboxes ended without a word; the first `inherited` are not its own."""
+    """Returns whether one of a pod's own sandboxes ended without a report; the first `inherited` are not its own."""
     return any(_is_unattributed(each, of_attack=of_attack) for each in sandboxes[inherited:])
 
 
@@ -34,13 +34,13 @@ def is_charged_to_player(
     *,
     of_attack: bool,
 ) -> bool:
-    """Whether such an end is held against the player: one of the pod's own faults is a death of its.
+    """Returns whether such an exit counts against the player: one of the pod's own faults is the player's death.
 
     Args:
-        report: what the driver handed out.
+        report: the driver's report.
         inherited_sandboxes: how many of its sandboxes are an earlier pod's.
-        inherited_faults: how many of its faults are.
-        of_attack: which player is meant.
+        inherited_faults: how many of its faults are an earlier pod's.
+        of_attack: whether the attack is meant.
     """
     if isinstance(report, JobFinished):
         return False
@@ -50,13 +50,13 @@ def is_charged_to_player(
 
 
 def with_oom(report: _Report, inherited_sandboxes: int, inherited_faults: int, *, of_attack: bool) -> _Report:
-    """Returns it with the pod's own end without a word as out of memory, and the death that it was as well.
+    """Returns the report with the pod's own unexplained exit, and the death recorded for it, as out of memory.
 
     Args:
-        report: what the driver handed out.
+        report: the driver's report.
         inherited_sandboxes: how many of its sandboxes are an earlier pod's.
-        inherited_faults: how many of its faults are.
-        of_attack: which player is meant.
+        inherited_faults: how many of its faults are an earlier pod's.
+        of_attack: whether the attack is meant.
     """
     sandboxes = [
         _as_oom_record(sandbox)

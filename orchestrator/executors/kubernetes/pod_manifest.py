@@ -1,12 +1,12 @@
-"""One attempt's pod: a sandbox's policy, line by line, as Kubernetes can be told it.
+"""The pod of one attempt: a sandbox's policy, line by line, as far as Kubernetes can express it.
 
-Three containers: `prepare` makes what the other two share, `player` is the submission, `driver` asks it. In a query job
-there are two players: `attack` is the submission that queries, and has a `prepare-attack`, volumes and a user of its
-own, so that it shares files with the driver and with nobody else. Pure: the functions return plain dictionaries, and
-tests hold them against the schemas of Kubernetes and Pod Security. Of a submission nothing gets in here but its image's
-digest, the words of its command and names of variables.
+A pod has three containers: `prepare` makes the files that the other two share, `player` runs the submission, `driver`
+asks it. A query job has two players: `attack` is the submission that queries. It has its own `prepare-attack`, volumes
+and user, so that it shares files with the driver only. All functions are pure: they return plain dictionaries, which
+tests validate against the schemas of Kubernetes and Pod Security. From a submission they take only its image's digest,
+the words of its command and names of variables.
 
-What a pod cannot be told is in docs/sandbox.md, "The policy as a pod".
+docs/sandbox.md, "The policy as a pod", lists what a pod cannot express.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,24 +27,24 @@ from orchestrator.sandboxes.base import Image
 HOME = "/tmp"  # noqa: S108  the player's own, a volume in memory
 IO_DIR = "/io"
 FIFO_DIR = f"{IO_DIR}/fifos"
-"""What `prepare` makes. Not in the volume's root: a kubelet mounts that with mode 1777, and where the node's
+"""The folder that `prepare` makes. It is not the volume's root, which a kubelet mounts with mode 1777: if the node's
 fs.protected_fifos is set, as systemd sets it, no shell may open another user's FIFO in such a folder for writing."""
 ATTACK_IO_DIR = "/attack-io"
 ATTACK_FIFO_DIR = f"{ATTACK_IO_DIR}/fifos"
-"""Where the driver has what it shares with the attack; the attack has it where every player has its own."""
+"""The folder that the driver shares with the attack, as the driver sees it; the attack sees it as `FIFO_DIR`."""
 PLAYER, ATTACK, DRIVER = "player", "attack", "driver"
-"""The names of containers: that of the job's submission, that of the attack which queries it, and ours."""
+"""The names of the containers of the job's submission, of the attack that queries it, and of the driver."""
 IO_SIZE = "8Mi"
 """Room for five FIFOs and a static shell of 2 MiB."""
 _PAGE_BYTES = 64 * 1024
 _DISK_BYTES = 16 * 1024**2
-"""Disk that a container may use: what the kubelet itself keeps of it. A player can write to none."""
+"""Disk that a container may use, for what the kubelet itself stores of it. A player cannot write to any disk."""
 PLAYER_MESSAGE_PATH = f"{FIFO_DIR}/closed/message"
 """Where the kubelet mounts the player's termination message: a file on the node's disk that every user may write to,
-and whose bytes get into the pod's status. No player reaches it here: `prepare` makes a folder around it that is closed
-to the player's user. The file has to exist before, since the volume is mounted read-only."""
+and whose bytes get into the pod's status. No player can open it here: `prepare` puts it into a folder that is closed to
+the player's user. The file has to exist before, because the volume is mounted read-only."""
 _LOG_BYTES = 128 * 1024**2
-"""Disk for what the driver logs: more than the kubelet keeps of it."""
+"""Disk for the driver's logs: more than the kubelet keeps of them."""
 _GVISOR_MOUNT = "dev.gvisor.spec.mount"
 _RUNTIME_CLASSES = {Runtime.RUNC: None, Runtime.RUNSC: "gvisor", Runtime.KATA: "kata"}
 _RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
@@ -52,7 +52,7 @@ _RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True
 
 @dataclass(frozen=True, slots=True)
 class _Player:
-    """A player of the pod: its container's name, its image, its user, and where the driver has its FIFOs' volume."""
+    """A player of the pod: its container, its image, its user, and where the driver mounts the volume of its FIFOs."""
 
     container: str
     image: Image
@@ -61,22 +61,22 @@ class _Player:
 
     @property
     def suffix(self) -> str:
-        """What is put behind a name of ours where a second player has its own."""
+        """The suffix of the names of a second player's own objects; empty for the first."""
         return "" if self.container == PLAYER else f"-{self.container}"
 
     def volume(self, name: str) -> str:
-        """Returns the name of a volume of its own."""
+        """Returns the name of one of the player's own volumes."""
         return name if self.container == PLAYER else f"{self.container}-{name}"
 
 
 def pod_template(
     attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings, attack: Image | None = None
 ) -> dict[str, Any]:
-    """Returns what the Job makes its pod from; `attack` is the image of the attack that queries the player.
+    """Returns the template of a Job's pod; `attack` is the image of the attack that queries the player, if any.
 
     Raises:
         UsageError: the policy is weaker than for strangers, or an image is not named by its digest.
-        Rejected: a player's command cannot be given to a program.
+        Rejected: a player's command cannot be passed to a program.
     """
     players = [_Player(PLAYER, player, player_uid(attempt), IO_DIR)]
     if attack is not None:
@@ -126,7 +126,7 @@ def pod_template(
 
 
 def _is_pinned(reference: str) -> bool:
-    """Whether a node can pull only one image by this name. A received image's own digest is of its configuration."""
+    """Returns whether a node can pull only one image by this name. A received image has its configuration's digest."""
     try:
         return bool(parse_reference(reference).digest)
     except InvalidReferenceError:
@@ -134,21 +134,21 @@ def _is_pinned(reference: str) -> bool:
 
 
 def player_uid(attempt: Attempt) -> int:
-    """Returns the player's user: the attempt's own, so that no other player of a round is likely to have it."""
+    """Returns the player's user id, drawn from the attempt's name: another player of the round hardly ever has it."""
     return FIRST_PLAYER_UID + int(digest(attempt.name).removeprefix("sha256:"), 16) % PLAYER_UIDS
 
 
 def attack_uid(attempt: Attempt) -> int:
-    """Returns the user of the attack that queries: one of the players' users, and never the player's of its pod."""
+    """Returns the user id of the attack that queries: in the players' range, and never that of its pod's player."""
     distance = 1 + int(digest(f"{attempt.name} {ATTACK}").removeprefix("sha256:"), 16) % (PLAYER_UIDS - 1)
     return FIRST_PLAYER_UID + (player_uid(attempt) - FIRST_PLAYER_UID + distance) % PLAYER_UIDS
 
 
 def qualified_image(image: str, registry: str) -> str:
-    """Returns an image of ours as nodes pull it: in the registry of the settings where its name has none.
+    """Returns the name by which nodes pull one of our images: with the settings' registry if it names none.
 
     Raises:
-        UsageError: it is no image's name.
+        UsageError: it is not the name of an image.
     """
     try:
         name = parse_reference(image, "" if registry == "none" else registry.rstrip("/"))
@@ -159,7 +159,7 @@ def qualified_image(image: str, registry: str) -> str:
 
 
 def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
-    """Returns where the pod may run, and under what."""
+    """Returns the fields that decide where the pod may run, and with which runtime, priority and pull secrets."""
     system, architecture, *_ = settings.platform.split("/")
     fields = {
         "runtimeClassName": settings.runtime_class or _RUNTIME_CLASSES[policy.runtime],
@@ -173,9 +173,9 @@ def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, A
 
 
 def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
-    """Returns what keeps a pod off nodes.
+    """Returns the affinity that keeps a pod off nodes.
 
-    A node that has just refused a player may start nobody, so another one is preferred.
+    A node that has just refused a player may start no player at all, so another node is preferred.
     """
     avoided = frozenset[str]() if settings.replay_nodes == "any" else attempt.avoided
     rule: dict[str, Any] = {}
@@ -191,12 +191,12 @@ def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
 
 
 def _not_on(nodes: Iterable[str]) -> dict[str, Any]:
-    """Returns a selector of all other nodes. By their names: a label of a node may say another one, or be missing."""
+    """Returns a selector of all other nodes, by their names, because a node's label may be wrong or missing."""
     return {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in sorted(nodes)]}
 
 
 def _gvisor_annotations(players: Sequence[_Player], policy: SandboxPolicy) -> dict[str, str]:
-    """Returns what gVisor has to be told: else each container of a pod has FIFOs of its own by the same names."""
+    """Returns the annotations without which gVisor gives each container of a pod its own FIFOs with the same names."""
     if policy.runtime is not Runtime.RUNSC:
         return {}
     hints = {"share": "pod", "type": "tmpfs", "options": "rw"}
@@ -218,17 +218,17 @@ def _volumes(players: Sequence[_Player], policy: SandboxPolicy, settings: Cluste
 
 
 def _memory_volume(name: str, size: str) -> dict[str, Any]:
-    """Returns a volume in memory, which counts as the memory of whoever writes to it."""
+    """Returns a volume in memory, which counts as memory of the container that writes to it."""
     return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
 
 
 def _whole_pages(size: int) -> str:
-    """Returns a size as whole pages. One that ends within a page could be passed, and the kubelet evicts for that."""
+    """Returns a size in whole pages; within a page a player could exceed it, for which the kubelet evicts the pod."""
     return str(-(-size // _PAGE_BYTES) * _PAGE_BYTES)
 
 
 def _prepare_container(player: _Player, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
-    # gVisor runs no program that it may not read; of its processes none may look into one it descends from (Yama).
+    # gVisor runs no program that the user may not read; no process there may trace one that it descends from (Yama).
     mode = ["555"] if policy.runtime is Runtime.RUNSC else []
     return {
         "name": f"prepare{player.suffix}",
@@ -269,17 +269,17 @@ def _player_container(player: _Player, policy: SandboxPolicy, settings: ClusterS
             {"name": player.volume("io"), "mountPath": IO_DIR, "readOnly": True},
             {"name": player.volume("tmp"), "mountPath": HOME},
             {"name": player.volume("shm"), "mountPath": "/dev/shm"},  # noqa: S108  its own, a volume in memory
-            # In place of the runtime's mount, which can be written to and shows the driver's container the same files.
+            # In place of the runtime's mount, which is writable and shares its files with the driver's container.
             {"name": player.volume("mqueue"), "mountPath": "/dev/mqueue", "readOnly": True},
         ],
     }
 
 
 def player_environment(player: Image, policy: SandboxPolicy) -> dict[str, str]:
-    """Returns the variables of the player's container: those of every backend, and the image's loud ones blanked.
+    """Returns the variables of the player's container: those of every backend, and the image's unset ones as blank.
 
-    A pod cannot leave a variable of its image out. A blank one does nothing to the hooks of a runtime, and the shell
-    that starts the player takes it away. Where there is a GPU, which one is said by the node.
+    A pod cannot remove a variable of its image. A blank one does nothing to the hooks of a runtime, and the shell that
+    starts the player removes it. If the player gets a GPU, the node decides which one.
     """
     gpu = policy.limits.gpus > 0
     blank = {name: "" for name in player.unset_variables if is_shell_variable(name)}
@@ -302,11 +302,11 @@ def _driver_container(attempt: Attempt, players: Sequence[_Player], settings: Cl
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "orchestrator"],
         "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFO_DIR, *queries],
-        # Why it ended without a result is shown with the attempt.
+        # The attempt's status shows the last lines if the driver ended without a result.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [
             {"name": "HOME", "value": HOME},
-            # By this the attempt's folder tells which pod took it.
+            # The driver writes this into the attempt's folder, to say which pod took it.
             {"name": "HOSTNAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "resources": _resources(settings.driver_cpus, int(settings.driver_memory), _LOG_BYTES),
@@ -321,7 +321,7 @@ def _driver_container(attempt: Attempt, players: Sequence[_Player], settings: Cl
 
 
 def _resources(cpus: float, memory: int, disk: int, more: dict[str, str] | None = None) -> dict[str, Any]:
-    """Returns what a container asks for and may have: the same, so that the pod is Guaranteed."""
+    """Returns a container's requests and limits: they are equal, so that the pod is Guaranteed."""
     amounts = {"cpu": f"{max(1, round(cpus * 1000))}m", "memory": str(memory), "ephemeral-storage": str(disk)}
     amounts |= more or {}
     return {"requests": amounts, "limits": dict(amounts)}

@@ -1,9 +1,9 @@
-"""Probes of a cluster: Jobs as players' Jobs are, whose one container tries what no player may be able to do.
+"""Probes of a cluster: Jobs like those of players, whose only container tries what no player may be able to do.
 
-A network policy is only words where nothing enforces it, and no object of the API tells whether something does. So a
-pod with the labels, the runtime and the settings of a player's pod tries to connect out. What it tries has to be there,
-or its silence proves nothing: a listener of ours is one target, and a container beside it in its own pod, which no
-policy keeps from it, shows that it listens.
+A network policy has no effect if nothing enforces it, and no object of the API shows whether something does. So a pod
+with the labels, the runtime and the settings of a player's pod tries to connect out. Its targets have to exist, or
+silence proves nothing: one of them is a listener of ours, and a control container in the listener's own pod, which no
+policy separates from it, shows that it listens.
 """
 
 from collections.abc import Sequence
@@ -32,32 +32,32 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.sandboxes.base import Image
 
 RECORD_NAME = "sparring-network-probe"
-"""The ConfigMap that keeps what the last network probe found."""
+"""The ConfigMap that stores the result of the last network probe."""
 RECORD_KEY = "probe.json"
 RECORD_LIFETIME = timedelta(hours=24)
-"""How long a probe's word holds."""
+"""How long the result of a probe is valid."""
 JOB_SECONDS = 900
-"""After how long a probe's Job is over in any case."""
+"""The deadline of a probe's Job."""
 LISTEN_SECONDS = 600
 LISTENER_PORT = 8080
 CONTROL_CONTAINER, PROBE_CONTAINER = "control", "probe"
 METADATA_TARGET = Target("metadata", "tcp", "169.254.169.254", 80)
-"""Where clouds hand their credentials to whoever asks."""
+"""Where clouds give credentials to every client that asks."""
 _PLACEHOLDER_IMAGE = Image(digest("probe"), "probe", ("probe",), None, f"probe@{digest('probe')}")
 
 
 class NetworkOutcome(StrEnum):
-    """What a network probe showed."""
+    """The outcome of a network probe."""
 
     BLOCKED = "blocked"
-    """Nothing was reached, and there was something to be reached."""
+    """No target was reached, although the listener listened."""
     CONNECTED = "connected"
     UNKNOWN = "unknown"
-    """Nothing was proved: the probe did not run, or its listener did not listen."""
+    """The probe proved nothing: it did not run, or its listener did not listen."""
 
 
 class ProbeRecord(BaseModel):
-    """The last network probe, as the namespace keeps it. `reached_targets` are the targets that answered."""
+    """The result of the last network probe, as the namespace stores it. `reached_targets` are those that answered."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,14 +71,14 @@ class ProbeRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
-    """Whether a round may begin on this cluster, and why not."""
+    """Whether a round may begin on this cluster, and if not, why."""
 
     allowed: bool
     reason: str = ""
 
 
 def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
-    """Returns whether a network probe holds: it was blocked, and is not older than 24 hours."""
+    """Returns whether a round may begin: the last probe was blocked, and is not older than 24 hours."""
     remedy = "run `sparring cluster check`"
     if record is None:
         return ProbeVerdict(False, f"the network of this cluster was never probed; {remedy}")
@@ -100,7 +100,7 @@ def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
 
 
 def read_record(config_map: dict[str, Any] | None) -> ProbeRecord | None:
-    """Returns what a ConfigMap holds, None where it is not there or holds something else."""
+    """Returns the record in a ConfigMap, or None if there is no ConfigMap or no valid record in it."""
     try:
         return ProbeRecord.model_validate_json(((config_map or {}).get("data") or {}).get(RECORD_KEY, ""))
     except ValidationError:
@@ -125,10 +125,10 @@ def record_config_map(record: ProbeRecord, namespace: str) -> dict[str, Any]:
 
 
 def judge_results(results: list[TargetResult]) -> tuple[NetworkOutcome, list[str]]:
-    """Returns what a probe showed, and which targets answered.
+    """Returns the outcome of a probe, and the names of the targets that were reached.
 
-    A refusal came from somewhere, so what refuses was reached, unless the network itself refuses: then a listener,
-    which is known to listen, refuses too.
+    A target that refuses was reached, unless the network itself refuses: then the listener, which is known to listen,
+    seems to refuse too.
     """
     listeners = [each for each in results if each.name.startswith(LISTENER_NAME)]
     if not listeners:
@@ -141,9 +141,9 @@ def judge_results(results: list[TargetResult]) -> tuple[NetworkOutcome, list[str
 
 
 def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy, *, has_attack: bool = False) -> dict[str, Any]:
-    """Returns the specification of a match's pod under this policy, of nobody's image. Raises UsageError.
+    """Returns the specification of a match's pod under this policy, with a placeholder image. Raises UsageError.
 
-    `has_attack`: of one with two players, an attack that queries and its defence.
+    `has_attack`: whether the pod has two players, an attack that queries and its defence.
     """
     job = Job(job_id(probe="match"), Stage.CLASSIFY, "probe")
     attempt = Attempt(RoundRef("probe", "probe", "probe", digest("probe")), job, 1)
@@ -154,7 +154,7 @@ def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy, *, has_atta
 
 @dataclass(frozen=True, slots=True)
 class ProbeJobs:
-    """The Jobs of one check. `token` makes their names its own; `runtime` is the contest's."""
+    """The Jobs of one check. `token` makes their names unique; `runtime` is the contest's."""
 
     settings: ClusterSettings
     token: str
@@ -163,7 +163,7 @@ class ProbeJobs:
     port: int = LISTENER_PORT
 
     def listener_job(self) -> dict[str, Any]:
-        """Returns the Job that listens, with the control beside it."""
+        """Returns the Job that listens, with the control container beside it."""
         listen_address = f"$(POD_ADDRESSES):{self.port}"
         address = {"name": "POD_ADDRESSES", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}}
         job = self._render_job(
@@ -172,14 +172,14 @@ class ProbeJobs:
             | {"env": [address]},
             self._container(CONTROL_CONTAINER, "--control", listen_address, "--seconds", "30") | {"env": [address]},
         )
-        # The name servers that pods usually get are a target: the control reads them from its own resolv.conf.
+        # The name servers that pods usually get are targets: the control reads them from its own resolv.conf.
         spec = job["spec"]["template"]["spec"]
         del spec["dnsConfig"]
         spec["dnsPolicy"] = "ClusterFirst"
         return job
 
     def network_job(self, targets: list[Target]) -> dict[str, Any]:
-        """Returns the Job that tries to reach these, and what its environment tells it of."""
+        """Returns the Job that tries to reach these targets, and those in its environment."""
         arguments = [argument for target in targets for argument in ("--connect", str(target))]
         address = {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
         return self._render_job(PROBE_CONTAINER, self._container(PROBE_CONTAINER, *arguments) | {"env": [address]})
@@ -187,7 +187,7 @@ class ProbeJobs:
     def storage_job(self, files: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the Job that writes to the volume, as its controller and drivers do, and looks for files there.
 
-        `files` are paths below the folder of the settings, where a round's `--out` shows the same.
+        `files` are paths below `cluster.folder`, which is the same folder as a round's `--out`.
         """
         mount = {"name": "work", "mountPath": "/work"}
         above = f"{self.settings.folder}/" if self.settings.folder else ""
@@ -201,12 +201,12 @@ class ProbeJobs:
         return job
 
     def _render_job(self, kind: str, *containers: dict[str, Any]) -> dict[str, Any]:
-        """Returns a player's Job with other containers in it: labels, place, runtime and network are a player's."""
+        """Returns a player's Job with other containers: labels, scheduling, runtime and network are a player's."""
         match_job = Job(job_id(probe=kind), Stage.CLASSIFY, "probe")
         attempt = Attempt(RoundRef(self.contest, "probe", "probe", digest(f"probe {self.token}")), match_job, 1)
         job = render_job(attempt, _PLACEHOLDER_IMAGE, SandboxPolicy(runtime=self.runtime), self.settings, JOB_SECONDS)
         job["metadata"]["name"] = f"sparring-{kind}-{self.token}"
-        job["metadata"]["labels"] = attempt.labels()  # without a queue: a check waits for nobody
+        job["metadata"]["labels"] = attempt.labels()  # without a queue: a check does not wait
         spec = job["spec"]
         spec["suspend"] = False
         del spec["podFailurePolicy"]  # which names the containers of a match
@@ -238,7 +238,7 @@ class ProbeJobs:
 
 
 def parse_report(message: str | None) -> ProbeReport | None:
-    """Returns what a probe said in its termination message, None where it said nothing that can be read."""
+    """Returns a probe's report from its termination message, or None if that is not a valid report."""
     try:
         return ProbeReport.model_validate_json(message or "")
     except ValidationError:

@@ -15,7 +15,7 @@ _QUANTITY = re.compile(_NUMBER + r"(?:[eE]([+-]?[0-9]{1,2})|([numk]|[KMGTPE]i|[M
 
 
 def parse_quantity(text: str | float) -> Fraction | None:
-    """Returns what a quantity stands for, None where it is none."""
+    """Returns the value of a quantity, or None if the text is not a quantity."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None:
         return None

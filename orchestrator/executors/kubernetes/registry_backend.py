@@ -1,8 +1,8 @@
-"""The images of a cluster's rounds: found in their registry, judged as the docker backend judges them, fixed by digest.
+"""Admits the images of a cluster's rounds: found in their registry, checked as on docker, and fixed by digest.
 
-The nodes pull them, so no engine is needed here. The files of an image are judged by the headers of its layers, which
-are fetched for that, and nothing is unpacked. A received one was inspected when it was submitted, and its identity
-proves that it is the same: its layers are not fetched.
+The nodes pull them, so the controller needs no engine. An image's files are checked by the headers of its layers, which
+are fetched for that; nothing is unpacked. A received image was inspected when it was submitted, and its identity proves
+that it is the same: its layers are not fetched.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ from orchestrator.sandboxes.base import (
 from orchestrator.sandboxes.image_files import image_facts
 
 CLEARED_VARIABLES = ("GCONV_PATH", "GLIBC_TUNABLES", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")
-"""What is unset of an image whose own variables nobody knows."""
+"""The variables that are unset for an image whose configuration cannot be read."""
 _MISSING_REMEDY = "correct its name, or push it: `sparring cluster push FILE|DIR`, on a machine whose engine has it"
 _RECEIVED_REMEDY = "push what was received: `sparring cluster push DIR`, on a machine whose engine has it"
 _REGISTRY_REMEDY = "set cluster.registry in the contest file, then `sparring cluster push DIR`"
@@ -46,7 +46,7 @@ class CleanUp(Protocol):
     """See `Backend.clean_up`."""
 
     def __call__(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Returns how many things it removed."""
+        """Returns how many objects it removed."""
         ...
 
 
@@ -62,7 +62,7 @@ class RegistryBackend:
     def __init__(
         self, settings: ClusterSettings, clean_up: CleanUp = _clean_up_nothing, registries: ImageResolver | None = None
     ) -> None:
-        """`clean_up` removes what dead rounds left on the cluster. Raises UsageError where `registry` names none."""
+        """`clean_up` removes what dead rounds left on the cluster. Raises UsageError if `registry` is not valid."""
         self._settings = settings
         self._clean_up = clean_up
         self._registries = registries or ImageResolver(settings.insecure_registries)
@@ -75,12 +75,12 @@ class RegistryBackend:
                 raise UsageError(f"cluster.registry: {error}; write it like registry.example.org/teams") from error
 
     def require_available(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  `sparring cluster check` asks the cluster
-        """Raises BackendUnavailable when the registry that names without one are looked up in does not answer."""
+        """Raises BackendUnavailable if the registry for image names without a registry does not answer."""
         if self._prefix:
             self._registries.ping(parse_reference("entry", self._prefix))
 
     def diagnose(self) -> list[Check]:
-        """Returns whether images can be asked for."""
+        """Returns the check whether the registry answers."""
         title = "kubernetes: registry"
         if self._settings.registry == NO_REGISTRY:
             return [Check(title, CheckStatus.OK, "none; images are on the nodes, and named by digest")]
@@ -91,10 +91,10 @@ class RegistryBackend:
         return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else "as each image names it")]
 
     def admit(self, source: ImageSource) -> Image:
-        """Returns the image by the digest of its manifest, a received one by the digest that it was received with.
+        """Returns the image by the digest of its manifest, or a received image by the digest of its receipt.
 
         Raises:
-            Rejected: with everything that is wrong with it.
+            Rejected: with all problems of the image.
         """
         if source.image is None:
             raise Rejected("submission", [Problem("image", "missing: a cluster starts no folders", _PUSH_REMEDY)])
@@ -128,15 +128,15 @@ class RegistryBackend:
         )
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
-        """Returns the image: nodes pull what admission fixed, and each keeps what it pulled."""
+        """Returns the image itself: nodes pull the admitted image, and each node keeps what it pulled."""
         return image
 
     def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
-        """Returns what an image's registry says of it; sizes are packed, and files are not looked at.
+        """Returns the facts that an image's registry has about it; sizes are compressed, and files are not inspected.
 
         Raises:
-            UsageError: there is no registry, or no image of that name in it.
-            Rejected: what is there is no image.
+            UsageError: there is no registry, or it has no image of that name.
+            Rejected: what it has under that name is not a valid image.
         """
         if self._settings.registry == NO_REGISTRY:
             raise UsageError(f"cluster.registry is none, so nobody can look into {printable(reference)}; use docker")
@@ -155,7 +155,7 @@ class RegistryBackend:
         )
 
     def image_store(self) -> ImageStore:
-        """Raises UsageError: images are made where an engine is."""
+        """Raises UsageError: images are built and loaded where there is an engine."""
         raise UsageError("a cluster builds and loads no images; build with --backend docker, then push them")
 
     def start(self, spec: SandboxSpec) -> Sandbox:
@@ -167,9 +167,9 @@ class RegistryBackend:
         return self._clean_up(spare_run=spare_run, ended_run=ended_run)
 
     def _image_reference(self, source: ImageSource) -> ImageReference:
-        """Returns where an image lies.
+        """Returns the reference of an image in its registry.
 
-        Raises InvalidReferenceError where that is no name, or a received one can lie nowhere.
+        Raises InvalidReferenceError if its name is not valid, or no registry is set for a received image.
         """
         if not source.registry_name:
             return parse_reference(source.image or "", self._prefix)
@@ -179,7 +179,7 @@ class RegistryBackend:
         return self._registries.resolve(name, self._settings.platform)
 
     def _admit_by_digest(self, subject: str, source: ImageSource) -> Image:
-        """Returns an image that nobody can be asked about: by its own digest, started as its manifest says."""
+        """Returns an image without asking a registry: by the digest in its name, with the manifest's command."""
         problems = []
         try:
             name = parse_reference(source.image or "")

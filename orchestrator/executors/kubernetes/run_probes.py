@@ -1,4 +1,4 @@
-"""Probes are made, waited for and removed; what the network probe found is kept in the namespace."""
+"""Creates probes, waits for their results and deletes them; stores the network probe's result in the namespace."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ _WAIT_REMEDY = "`sparring explain run-on-kubernetes` says what each such wait me
 
 @dataclass(frozen=True, slots=True)
 class ProbeTimeouts:
-    """How long a probe may take from its making to its end, in seconds, and how it is waited for."""
+    """How long a probe may take from its creation to its end, in seconds, and how to wait for it."""
 
     seconds: float = 300.0
     poll_seconds: float = 1.0
@@ -56,7 +56,7 @@ class ProbeTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeEnd:
-    """What a probe's container said at its end, or else `reason` it did not; `pod_addresses` are those of its pod."""
+    """The report of a probe's container, or the `reason` why there is none; `pod_addresses` are those of its pod."""
 
     report: ProbeReport | None
     reason: str = ""
@@ -65,9 +65,9 @@ class ProbeEnd:
 
 @dataclass(frozen=True, slots=True)
 class NetworkResult:
-    """What a network probe showed: which targets answered, and what became of each, or what went wrong.
+    """The result of a network probe: the targets that were reached, and `detail`: each target's result, or an error.
 
-    `counters` are the files with counters of the whole node that its pod could read; None where it did not say.
+    `counters` are the files with counters of the whole node that its pod could read; None if it did not report any.
     """
 
     outcome: NetworkOutcome
@@ -76,7 +76,7 @@ class NetworkResult:
     counters: tuple[str, ...] | None = None
 
     def to_record(self, operator: str, now: datetime) -> ProbeRecord:
-        """Returns what is kept of it."""
+        """Returns the record that the namespace stores."""
         return ProbeRecord(
             probed_at=now,
             outcome=self.outcome,
@@ -87,7 +87,7 @@ class NetworkResult:
 
 
 def probe_storage(api: Api, probes: ProbeJobs, patience: ProbeTimeouts, files: Sequence[str] = ()) -> Check:
-    """Whether the runner's image can be pulled, its user can write to the volume, and these files are on it."""
+    """Checks whether the runner's image can be pulled, its user can write to the volume, and these files are on it."""
     with _created_job(api, probes.storage_job(files)) as name:
         probe_end = _wait_for_container(api, name, "storage", patience)
     if probe_end.report is None or probe_end.report.error or probe_end.report.write_seconds is None:
@@ -104,7 +104,7 @@ def probe_storage(api: Api, probes: ProbeJobs, patience: ProbeTimeouts, files: S
 
 
 def probe_network(api: Api, probes: ProbeJobs, extra_targets: list[Target], patience: ProbeTimeouts) -> NetworkResult:
-    """Returns what a player's pod could reach of our listener, name servers, its surroundings and `extra_targets`."""
+    """Returns which of our listener, name servers, API server, node and `extra_targets` a player's pod can reach."""
     with _created_job(api, probes.listener_job()) as listener:
         control = _wait_for_container(api, listener, CONTROL_CONTAINER, patience)
         connections = (
@@ -143,7 +143,7 @@ def probe_network(api: Api, probes: ProbeJobs, extra_targets: list[Target], pati
 
 
 def network_check(seen: NetworkResult) -> Check:
-    """Returns what is shown of a network probe."""
+    """Returns the check that shows the result of a network probe."""
     match seen.outcome:
         case NetworkOutcome.BLOCKED:
             return Check("network probe", CheckStatus.OK, f"a player's pod reached nothing ({seen.detail})")
@@ -162,7 +162,7 @@ def network_check(seen: NetworkResult) -> Check:
 
 
 def counted(seen: NetworkResult, runtime: Runtime) -> Check | None:
-    """Returns what is shown of the counters that players can read, None where nobody looked."""
+    """Returns the check of the kernel counters that players can read, or None if the probe did not report any."""
     if runtime is not Runtime.RUNC:
         return Check(_COUNTERS, CheckStatus.OK, f"{runtime.value}: a pod's kernel is its own, and so are its counters")
     if seen.counters is None:
@@ -174,7 +174,7 @@ def counted(seen: NetworkResult, runtime: Runtime) -> Check | None:
 
 
 def save_record(api: Api, record: ProbeRecord, namespace: str) -> None:
-    """Keeps a record as the namespace's last one. Raises ClusterUnavailable where others change it all the time."""
+    """Stores a record as the namespace's last one. Raises ClusterUnavailable if others keep changing it."""
     body = probe_job.record_config_map(record, namespace)
     for _ in range(_SAVE_ATTEMPTS):
         before = api.read(CONFIG_MAPS, RECORD_NAME)
@@ -189,13 +189,13 @@ def save_record(api: Api, record: ProbeRecord, namespace: str) -> None:
 
 
 def last_record(api: Api) -> ProbeRecord | None:
-    """Returns what the last network probe of the namespace found, None where there was none."""
+    """Returns the record of the namespace's last network probe, or None if there is none."""
     return probe_job.read_record(api.read(CONFIG_MAPS, RECORD_NAME))
 
 
 @contextmanager
 def _created_job(api: Api, job: dict[str, Any]) -> Iterator[str]:
-    """Makes a Job, yields its name, and removes it. Where that fails, its own time to live does."""
+    """Creates a Job, yields its name, and deletes it. If that fails, its time to live ends it."""
     if api.create(JOBS, job) is None:
         raise ClusterRefused(f"Job {job['metadata']['name']} is there already; run again, which takes another name")
     try:
@@ -206,7 +206,7 @@ def _created_job(api: Api, job: dict[str, Any]) -> Iterator[str]:
 
 
 def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeouts) -> ProbeEnd:
-    """Waits until a container of a Job's pod has ended."""
+    """Waits until a container of a Job's pod has ended, and returns its report or the reason why there is none."""
     until = patience.clock() + patience.seconds
     while True:
         pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
@@ -228,7 +228,7 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
 
 
 def _is_running(api: Api, job: str, container: str) -> bool:
-    """Whether a container of a Job's pod runs still."""
+    """Returns whether a container of a Job's pod still runs."""
     pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
     return any(_container_state(pod.get("status") or {}, container).get("running") is not None for pod in pods)
 
@@ -239,7 +239,7 @@ def _container_state(status: dict[str, Any], container: str) -> dict[str, Any]:
 
 
 def _describe_wait(api: Api, job: str, pods: list[dict[str, Any]]) -> str:
-    """Returns what a Job's pod waits for, in words."""
+    """Returns a description of what a Job's pod waits for."""
     events = api.search(EVENTS, fields="type=Warning").items
     warnings = {each["involvedObject"]["name"]: f"{each.get('reason')}: {each.get('message')}" for each in events}
     return derive_status(api.read(JOBS, job), pods, warnings, taken=False).description

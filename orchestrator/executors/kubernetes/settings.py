@@ -28,7 +28,7 @@ VolumePath = Annotated[
 ]
 """A path below a volume's root, without dots at the beginning of a part."""
 FIRST_PLAYER_UID, PLAYER_UIDS = 20_000, 40_000
-"""Players' users: below 65,536, since a user namespace of a pod has no more."""
+"""Players' user ids: below 65,536, because a user namespace of a pod has no more."""
 
 
 class Toleration(BaseModel):

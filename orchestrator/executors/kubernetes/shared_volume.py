@@ -1,16 +1,16 @@
-"""The folder through which a controller and the drivers of its pods talk. Nothing of it goes through the API server.
+"""The folder through which a controller and the drivers of its pods communicate, without the API server.
 
     cluster/
-      status.json               what waits, and for what: for `sparring round status`
-      <attempt>/                one folder for each attempt at a job; its pod sees this one alone
-        assignment.json         what is to be played: from the controller
-        begun                   a driver has taken it; no other may
-        0001.json, 0002.json    what is to be kept together, in order: from the driver
-        half.json               what was played of the step in hand, where it needs another player
-        end.json                how the attempt ended, and how many of the numbered files there are
+      status.json               what each attempt does or waits for: for `sparring round status`
+      <attempt>/                one folder for each attempt at a job; its pod sees only this one
+        assignment.json         what the driver is to play: written by the controller
+        begun                   a driver has taken the attempt, and no other may
+        0001.json, 0002.json    batches of events to be stored together, in order: written by the driver
+        half.json               the partial step, if the job needs another player
+        end.json                how the attempt ended, and how many numbered files there are
 
-Every file is written whole or not at all and forced to the disk, so what is there can be relied on, whichever side was
-killed. Network file systems show a new file late: `end.json` says how many others to wait for.
+Every file is written whole or not at all and flushed to the disk, so every file is valid whichever side was killed.
+Network file systems show a new file late: `end.json` says how many others to wait for.
 """
 
 import os
@@ -33,25 +33,25 @@ from orchestrator.errors import PodUsedUp, StoreFault
 from orchestrator.files import write_whole
 
 NO_ASSIGNMENT = "there is no assignment"
-"""What a driver says, also in its pod's status, that has another folder than its controller."""
+"""The message, also in the pod's status, of a driver that has another folder than its controller."""
 _PRIVATE_MODE = 0o600
 _EVENT_LIST: TypeAdapter[Any] = TypeAdapter(list[Annotated[CoreEvent, Field(discriminator="kind")]])
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class DriverOutcome(StrEnum):
-    """How a driver left its job."""
+    """How a driver ended its attempt."""
 
     FINISHED = "finished"
     """Every step was played."""
     NEEDS_PLAYER = "spent"
-    """It needs another player, and its pod has none."""
+    """The job needs another player, and the pod has none left."""
     FAULT = "fault"
-    """Something of ours failed at every attempt that it had."""
+    """An infrastructure fault ended every attempt of the driver."""
 
 
 class AttemptEnd(BaseModel):
-    """A driver's last word. `batches` is how many numbered files there are; `code`, `message` tell a fault of ours."""
+    """The end of an attempt, by its driver. `batches` counts the numbered files; `code` and `message` are a fault's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,17 +62,17 @@ class AttemptEnd(BaseModel):
 
 
 _FORGOTTEN = ".forgotten-"
-"""How the name of a folder begins that is being removed."""
+"""The beginning of the name of a folder that is being removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedVolume:
-    """The controller's side. `folder` is made when something is put there."""
+    """The controller's side of the folder. `folder` is made when the first file is written."""
 
     folder: Path
 
     def write_assignment(self, attempt: str, assignment: Assignment) -> None:
-        """Puts down what an attempt is to play. Raises StoreFault."""
+        """Writes the assignment of an attempt. Raises StoreFault."""
         write_whole(self.folder / attempt / "assignment.json", assignment.model_dump_json().encode(), _PRIVATE_MODE)
 
     def list_attempts(self) -> list[tuple[str, int]]:
@@ -87,15 +87,15 @@ class SharedVolume:
         return [(each[1], int(each[2])) for each in found if each]
 
     def read_assignment(self, attempt: str) -> Assignment | None:
-        """Returns what an attempt is to play, None where it was not assigned. Raises StoreFault."""
+        """Returns the assignment of an attempt, or None if it has none. Raises StoreFault."""
         return _read_model(self.folder / attempt / "assignment.json", Assignment)
 
     def is_taken(self, attempt: str) -> bool:
-        """Whether a driver has taken it."""
+        """Returns whether a driver has taken the attempt."""
         return (self.folder / attempt / "begun").exists()
 
     def read_batches(self, attempt: str, after: int) -> Iterator[tuple[Event, ...]]:
-        """Yields what a driver handed out since the first `after` times, in order. Raises StoreFault."""
+        """Yields a driver's batches of events after the first `after`, in order. Raises StoreFault."""
         for number in range(after + 1, 10**6):
             try:
                 text = _batch_path(self.folder / attempt, number).read_bytes()
@@ -109,41 +109,41 @@ class SharedVolume:
                 raise _format_fault(_batch_path(self.folder / attempt, number), error) from error
 
     def read_partial_step(self, attempt: str) -> PartialStep | None:
-        """Returns what an attempt left half played. Raises StoreFault."""
+        """Returns the partial step that an attempt left, or None. Raises StoreFault."""
         return _read_model(self.folder / attempt / "half.json", PartialStep)
 
     def read_end(self, attempt: str) -> AttemptEnd | None:
-        """Returns how an attempt ended, None while its driver has not said so. Raises StoreFault."""
+        """Returns the end of an attempt, or None until its driver has written it. Raises StoreFault."""
         return _read_model(self.folder / attempt / "end.json", AttemptEnd)
 
     def has_ended(self, attempt: str) -> bool:
-        """Whether its driver has said how it ended."""
+        """Returns whether the attempt's driver has written its end."""
         return (self.folder / attempt / "end.json").exists()
 
     def remove_attempt(self, attempt: str) -> None:
-        """Removes an attempt's folder: everything in it is in the ledger.
+        """Removes an attempt's folder, of which nothing is needed any more.
 
-        It is renamed first, so that a driver that is still writing finds it gone instead of keeping it from going.
+        The folder is renamed first: a driver that is still writing then finds no folder and cannot delay the removal.
         """
-        with suppress(OSError):  # it is gone already
+        with suppress(OSError):  # it was removed before
             (self.folder / attempt).rename(self.folder / f"{_FORGOTTEN}{secrets.token_hex(8)}")
         for folder in self.folder.glob(f"{_FORGOTTEN}*"):  # also what a killed controller left
             shutil.rmtree(folder, ignore_errors=True)
 
 
 class AttemptFolder:
-    """The driver's side: one attempt's folder."""
+    """The driver's side: the folder of one attempt."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._batches = 0
 
     def take_assignment(self, driver: str) -> Assignment:
-        """Takes the assignment for this driver; `driver` names it.
+        """Marks the attempt as taken by the driver named `driver`, and returns its assignment.
 
         Raises:
             PodUsedUp: another driver has taken it, or this one did before it was killed.
-            StoreFault: there is none that can be read.
+            StoreFault: there is no assignment, or it cannot be read.
         """
         assignment = _read_model(self._folder / "assignment.json", Assignment)
         if assignment is None:
@@ -158,21 +158,21 @@ class AttemptFolder:
         return assignment
 
     def write_events(self, *events: Event) -> None:
-        """Keeps events together; they are on the volume when this returns. Raises StoreFault."""
+        """Writes a batch of events; it is on the volume when this returns. Raises StoreFault."""
         self._write(_batch_path(self._folder, self._batches + 1), _EVENT_LIST.dump_json(list(events)))
         self._batches += 1
 
     def write_end(
         self, outcome: DriverOutcome, partial_step: PartialStep | None = None, code: str = "", message: str = ""
     ) -> None:
-        """Says how it ended; nothing may follow. Raises StoreFault."""
+        """Writes the partial step, if any, and then the attempt's end, the last file. Raises StoreFault."""
         if partial_step is not None:
             self._write(self._folder / "half.json", partial_step.model_dump_json().encode())
         end = AttemptEnd(outcome=outcome, batches=self._batches, code=code, message=message)
         self._write(self._folder / "end.json", end.model_dump_json().encode())
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Writes a file, but makes no folder anew: one that is gone was given up by the controller."""
+        """Writes a file, but does not make the folder: if it is gone, the controller gave the attempt up."""
         try:
             write_whole(path, data, _PRIVATE_MODE, make_folder=False)
         except StoreFault:

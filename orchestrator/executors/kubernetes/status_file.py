@@ -1,6 +1,6 @@
-"""What waits on a cluster, and for what, in words: `status.json` beside the attempts, for `sparring round status`.
+"""The status of the attempts on a cluster in words: `status.json` beside their folders, for `sparring round status`.
 
-Only words for people: nothing is decided by it, and the ledger does not have it.
+It is only for people: nothing is decided by it, and the ledger does not have it.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _log = structlog.get_logger()
 
 
 class AttemptRow(BaseModel):
-    """One attempt under way, and what it waits for or does; `since` is when that began, ISO 8601 in UTC."""
+    """One active attempt, and what it does or waits for; `since` is when that began, ISO 8601 in UTC."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class AttemptRow(BaseModel):
 
 
 class ControllerStatus(BaseModel):
-    """Everything under way, as it was begun. `note` is about the controller itself: that it waits for another."""
+    """All active attempts, in the order in which they began. `note` says what the controller itself waits for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,7 +50,7 @@ class ControllerStatus(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ActiveAttempt:
-    """Where one attempt stands."""
+    """An active attempt and its status."""
 
     attempt: Attempt
     status: AttemptStatus
@@ -61,14 +61,14 @@ def _now() -> str:
 
 
 class StatusFile:
-    """Writes the words down whenever they change, and not otherwise."""
+    """Writes the status file, only when its content changes."""
 
     def __init__(self, folder: Path, now: Callable[[], str] = _now) -> None:
         self._path, self._now = folder / FILE_NAME, now
         self._written: ControllerStatus | None = None
 
     def write_attempts(self, rows: Iterable[ActiveAttempt]) -> None:
-        """Shows where the attempts stand. Raises StoreFault."""
+        """Writes the status of the attempts. Raises StoreFault."""
         before = {row.name: row for row in self._written.jobs} if self._written else {}
         attempt_rows = [self._attempt_row(each, before.get(each.attempt.name)) for each in rows]
         for row in attempt_rows:
@@ -79,7 +79,7 @@ class StatusFile:
         self._write(ControllerStatus(jobs=attempt_rows))
 
     def write_note(self, text: str) -> None:
-        """Shows what the controller itself waits for. Raises StoreFault."""
+        """Writes what the controller itself waits for. Raises StoreFault."""
         jobs = self._written.jobs if self._written else []
         if self._write(ControllerStatus(note=text, jobs=jobs)):
             _log.info("controller_waits", words=text)
@@ -107,10 +107,10 @@ class StatusFile:
 
 
 def read_status(folder: Path) -> ControllerStatus | None:
-    """Returns what the board in a round's `cluster` folder shows, None where none was ever written.
+    """Returns the content of the status file in a round's `cluster` folder, or None if there is no such file.
 
     Raises:
-        StoreFault: it cannot be read.
+        StoreFault: the file cannot be read.
     """
     try:
         return ControllerStatus.model_validate_json((folder / FILE_NAME).read_bytes())

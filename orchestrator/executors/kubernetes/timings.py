@@ -1,19 +1,20 @@
-"""How long a controller waits for what."""
+"""The intervals and time limits of a controller."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerTimings:
-    """Seconds.
+    """All values are in seconds.
 
-    `refresh_interval`: between two looks without a hint; `min_interval`: between two looks, but where a driver has left
-    its last word. `volume_poll_interval`: between two glances at the volume, more with more attempts under way.
-    `driver_exit_grace`: that a last word may take through a network file system, once a driver ended by itself;
-    `driver_kill_grace`: the same where it was ended. `termination_grace`: that a pod that was told to go may take to
-    confirm it. `player_status_grace`: that is waited for the status of a player's container. `quota_retry_interval`:
-    between two tries where a quota is used up; `start_retry_interval`: where no node starts the player.
-    `pending_timeout`: that an attempt may wait for a node or an image.
+    `refresh_interval`: the most between two passes, if no change is noticed; `min_interval`: the least, unless a driver
+    wrote its end. `volume_poll_interval`: between two polls of the volume; it grows with the active attempts.
+    `driver_exit_grace`: how long a driver's last files may take through a network file system after it ended by itself;
+    `driver_kill_grace`: the same after it was ended. `termination_grace`: how long a pod that was told to terminate may
+    take to confirm it. `player_status_grace`: how long to wait for the status of a player's container.
+    `quota_retry_interval`: between two tries while a quota is used up; `start_retry_interval`: while no node starts the
+    player. `event_list_interval`: between two lists of events. `pending_timeout`: how long an attempt may wait for a
+    node or an image.
     """
 
     refresh_interval: float = 10.0

@@ -1,7 +1,7 @@
-"""What shortens the wait for the next look: watches, and a glance at the volume. Nothing is decided by it.
+"""Shortens a controller's wait for its next pass by watches and by polling the volume. Nothing is decided by it.
 
-Watches may end at any time. The glance is needed because what a driver puts on the volume changes no object: its pod's
-status says a second or two later that it ended.
+Watches may end at any time. The volume is polled because a driver's files change no object: its pod's status shows the
+end a second or two later.
 """
 
 import threading
@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 
 class ChangeNotifier:
-    """Says when something about the objects of one selector has changed."""
+    """Waits for changes of the objects of one label selector."""
 
     def __init__(self, api: Api, labels: str) -> None:
         self._api, self._labels = api, labels
@@ -31,7 +31,7 @@ class ChangeNotifier:
         self._threads: dict[Kind, threading.Thread] = {}
 
     def watch_from(self, kind: Kind, version: str) -> None:
-        """Notes the version of the last list; the first time, a watch begins there."""
+        """Records the version of the last list; the first call starts a watch from it."""
         self._versions[kind] = version
         if kind not in self._threads:
             thread = threading.Thread(target=self._follow_watch, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
@@ -41,10 +41,10 @@ class ChangeNotifier:
     def wait_for_change(
         self, min_seconds: float, max_seconds: float, poll_seconds: float, has_news: Callable[[], bool]
     ) -> None:
-        """Waits until something has changed, or `has_news` says so, which is asked every `poll_seconds` seconds.
+        """Waits until an object has changed, or `has_news` returns true; calls it every `poll_seconds` seconds.
 
-        At most `max_seconds` seconds; at least `min_seconds`, so that changes come together, but for `has_news`,
-        after one glance.
+        Waits at most `max_seconds`, and at least `min_seconds`, so that several changes are seen in one pass. If
+        `has_news` returns true, it ends after the first poll.
         """
         started_at = time.monotonic()
         while (left := started_at + max_seconds - time.monotonic()) > 0:
