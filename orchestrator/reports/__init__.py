@@ -1,7 +1,7 @@
-"""The report of a round, one HTML page that needs nothing else, and that of a contest, a folder of them.
+"""Renders the report of a round, one self-contained HTML page, and that of a contest, a folder of pages.
 
-No script, no font, no address outside: style and pictures are inside the page, and its content security policy allows
-nothing more. The same results give the same bytes.
+A page loads no script, no font and nothing from another address: it contains its style and pictures, and its content
+security policy allows nothing more. The same results give the same bytes.
 """
 
 import re
@@ -23,20 +23,20 @@ from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import Results
 
 MAX_TEXT = 2000
-_LINE_END = re.compile("\r?\n")
 """The longest text in one place of the page, in characters."""
+_LINE_END = re.compile("\r?\n")
 
 
 def render_round(results: Results, examples: Sequence[Example]) -> str:
-    """Returns the organizers' page of a round, with evidence and hidden pictures: it is not for the web (rule A2).
+    """Returns the organizers' page of a round. It has evidence and hidden pictures and must not be published (rule A2).
 
-    Every text in it is escaped, and control and bidirectional characters are made visible.
+    All texts are escaped, and control and bidirectional characters are made visible.
     """
     return _render_template("page.html.j2", page=page_of(results, examples, for_organizers=True), links=Links())
 
 
 def render_site(site: Site, files: Sequence[str]) -> dict[str, str]:
-    """Returns the pages of a site of files, by their address. `files` lie beside its first page."""
+    """Returns the pages of a site of files, by address. `files` are names of files beside the first page."""
     linked_files = [(name, site.addresses.file(name)) for name in files]
     first = _render_template("index.html.j2", index=site.index, files=linked_files, links=site.links)
     pages = {site.links.index: first}
@@ -50,38 +50,38 @@ def render_site(site: Site, files: Sequence[str]) -> dict[str, str]:
 
 
 def render_private(site: Site) -> dict[str, str]:
-    """Returns the pages that go to each team alone, by file name."""
+    """Returns the private pages of the teams, by file name."""
     return {name: _render_template("team.html.j2", page=page, links=Links()) for name, page in site.private.items()}
 
 
 def render_trial(title: str, lines: Sequence[str], examples: Sequence[Example]) -> str:
-    """Returns a page of pictures of one cell that a participant played on public pictures."""
+    """Returns a page with pictures of one cell that a participant played on public pictures."""
     page = {"title": title, "lines": lines, "gallery": example_views(examples)}
     return _render_template("trial.html.j2", page=page)
 
 
 def render_text(text: str) -> str:
-    """Returns a text of a submission as the page holds it."""
+    """Returns a text of a submission as a page shows it: printable, cut and escaped."""
     return _file_environment().from_string("{{ text }}").render(text=text)
 
 
 def stylesheet() -> str:
-    """Returns the style of all pages as one CSS file, with the colours and fonts as custom properties.
+    """Returns the style of all pages as the text of one CSS file, with colours and fonts as custom properties.
 
-    No page of ours has style beside it, so a site may serve it under `style-src 'self'`.
+    The pages have no other style, so a site may serve them under `style-src 'self'`.
     """
     return _render_template("style.css.j2")
 
 
 def environment(*loaders: BaseLoader) -> Environment:
-    """Returns what renders our pages, and templates of `loaders`, which are asked first.
+    """Returns a Jinja environment for the reports' templates and those of `loaders`, which take precedence.
 
-    Whoever puts a `base.html.j2` of its own before ours gets every page within its own head and navigation: pages fill
-    the blocks `title` and `body`. In templates of `loaders` too, each text is made printable, cut after `MAX_TEXT`
+    A loader with a `base.html.j2` of its own shows every page with its own head and navigation: pages fill the blocks
+    `title` and `body`. In all templates, also those of `loaders`, each text is made printable, cut after `MAX_TEXT`
     characters and escaped.
 
-    Pages of a site ask for these values: `index.html.j2` for `index`, `links` and `files`, which are names and
-    addresses; `page.html.j2` and `team.html.j2` for `page` and `links`.
+    The templates of a site need these values: `index.html.j2` needs `index`, `links` and `files`, pairs of a name and
+    an address; `page.html.j2` and `team.html.j2` need `page` and `links`.
     """
     made = Environment(
         loader=ChoiceLoader([*loaders, PackageLoader(__name__), FormatTemplates()]),
@@ -121,15 +121,16 @@ def _render_template(template: str, **values: object) -> str:
 
 
 def _data_uri(document: bytes) -> Markup:
-    """Returns the address of a JSON file that lies in the page itself, every byte as it is; nothing in it is markup."""
+    """Returns a data URI that holds a JSON file byte for byte. It is quoted, so nothing in it is markup."""
     return Markup("data:application/json," + quote(document, safe=""))  # noqa: S704  quoted
 
 
 def _make_printable(value: object) -> object:
-    """Every expression's value passes here before it is escaped; markup of our own templates and pictures does not.
+    """Returns a text printable and cut to `MAX_TEXT`, any other value unchanged. Jinja calls it for every expression.
 
-    The ends of lines become spaces, as a browser shows them: people write their reasons in several lines.
+    Markup of our own templates and pictures stays unchanged. Line ends become spaces, as a browser shows them, because
+    people write their reasons in several lines.
     """
-    if type(value) is not str or (len(value) <= MAX_TEXT and value.isprintable()):  # as nearly all of a report is
+    if type(value) is not str or (len(value) <= MAX_TEXT and value.isprintable()):  # true of nearly all texts
         return value
     return printable(_LINE_END.sub(" ", value), MAX_TEXT)

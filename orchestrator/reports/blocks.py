@@ -1,4 +1,4 @@
-"""What a format adds to the pages of a report: blocks of its own, from its own templates."""
+"""The blocks that a format adds to the pages of a report, from its own templates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from orchestrator.scoring.results_file import Results
 class Block:
     """A section of a page.
 
-    `name` is a word for its address on the page, `title` what the page's navigation calls it. `template` lies in the
-    folder `templates` of the format's report package and gets the block as `block`; what it shows is in `values`.
-    `on_index`: whether the first page of a contest shows it as well.
+    `name` is a word for its anchor on the page, `title` its title in the page's navigation. `template` is a file in the
+    folder `templates` of the format's report package; it gets the block as `block` and shows its `values`.
+    `on_index`: whether the first page of a contest shows the block, too.
     """
 
     name: str
@@ -30,18 +30,18 @@ class Block:
 
 
 class ReportBlocks:
-    """What a format without blocks of its own adds: nothing. A format's class overrides what it needs.
+    """The base class of a format's blocks, which adds nothing. A format overrides the methods that it needs.
 
-    Results that pages for everybody are made of went through `redaction.redact_results` before (A2).
+    For public pages the methods get results that `redaction.redact_results` returned (A2).
     """
 
     def round_blocks(self, results: Results) -> Sequence[Block]:
-        """Returns what the page of a round shows after the boards."""
+        """Returns the blocks that a round's page shows after the boards."""
         del results
         return ()
 
     def blocks_by_submission(self, results: Results) -> Mapping[str, Sequence[Block]]:
-        """Returns what teams' pages show of their submissions in a round, by the submission's id."""
+        """Returns the blocks that teams' pages show for their submissions in a round, by the submission's id."""
         del results
         return {}
 
@@ -51,29 +51,29 @@ class ReportBlocks:
         return ()
 
     def terms(self) -> Sequence[tuple[str, str]]:
-        """Returns words that the format's boards and blocks use, each with what it means."""
+        """Returns the terms that the format's boards and blocks use, each with its meaning."""
         return ()
 
 
 @cache
 def report_blocks(format_name: str) -> ReportBlocks:
-    """Returns what a format adds. Raises UsageError where the format is not installed."""
+    """Returns the blocks of a format. Raises UsageError if the format is not installed."""
     place: str = plugins.load_plugin("formats", format_name).report
     found: ReportBlocks = resolve_name(place)() if place else ReportBlocks()
     return found
 
 
 def decides_prizes(results: Results) -> bool:
-    """Returns whether prizes follow from the boards of a round. Raises UsageError where its format is not installed."""
+    """Returns whether the boards of a round decide prizes. Raises UsageError if its format is not installed."""
     decides: bool = plugins.load_plugin("formats", results.format).decides_prizes(results.round)
     return decides
 
 
 class FormatTemplates(BaseLoader):
-    """Finds the template `FORMAT/NAME` beside the class that the format names as its report."""
+    """Loads the template `FORMAT/NAME` from the package of the class that the format names as its report."""
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
-        """Returns a template's text, as Jinja asks for it."""
+        """Returns a template's source, as Jinja specifies. Raises UsageError if the format has no report package."""
         name, _, file = template.partition("/")
         if name not in plugins.plugin_names("formats"):
             raise TemplateNotFound(template)

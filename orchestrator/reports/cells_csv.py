@@ -1,4 +1,4 @@
-"""`cells.csv`: one row a cell, for spreadsheets and data frames."""
+"""Writes `cells.csv`, with one row for each cell, for spreadsheets and data frames."""
 
 import csv
 import re
@@ -25,7 +25,7 @@ HEADER: Final = (
     "accuracy",
     "delta",
 )
-"""`attack` and what belongs to it are empty for clean pictures; `accuracy` is 0 to 1, `delta` percentage points."""
+"""The columns. Those of the attack are empty for clean pictures; `accuracy` is 0 to 1, `delta` in percentage points."""
 
 _FORMULA = re.compile(
     "(^|[;,|\"'])(\\s*)([=+\\-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
@@ -34,7 +34,7 @@ _FORMULA = re.compile(
 
 
 def render_cells_csv(results: Results) -> str:
-    """Returns the text of the file, in the order of the cells, lines ended by a line feed. Pending cells are absent."""
+    """Returns the text of the file, in the order of the cells, with line feeds as line ends, without pending cells."""
     people = {submission.id: submission for submission in results.submissions}
 
     def who(submission_id: str | None) -> tuple[str, str, str]:
@@ -56,9 +56,9 @@ def render_cells_csv(results: Results) -> str:
 
 
 def escape_formula(text: str) -> str:
-    """Returns the text so that no spreadsheet takes it for a formula.
+    """Returns a text escaped so that no spreadsheet takes it for a formula.
 
-    Control characters are written as escapes. Where a cell could begin, for a reader that separates by commas,
-    semicolons or bars or that ignores our quotes, an apostrophe stands before `=`, `+`, `-`, `@` and their wide forms.
+    Writes control characters as escapes. Puts an apostrophe before `=`, `+`, `-`, `@` and their wide forms wherever a
+    cell could begin, also for a reader that separates cells by commas, semicolons or bars, or ignores quotes.
     """
     return _FORMULA.sub(r"\1\2'\3", printable(text))

@@ -1,7 +1,7 @@
-"""The report's colours, computed so that every text on them can be read.
+"""The report's colours, computed so that every text on them is readable.
 
-Colours are made in OKLCH, where equal steps look equal (B. Ottosson, "A perceptual color space for image processing",
-2020), and written as sRGB hex. Contrast is that of WCAG 2.2; tests hold every pair to 4.5 : 1.
+Colours are computed in OKLCH, where equal steps look equal (B. Ottosson, "A perceptual color space for image
+processing", 2020), and written as sRGB hex. Tests require a WCAG 2.2 contrast of 4.5 : 1 for every pair.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Swatch:
-    """A background and the text colour that reads on it."""
+    """A background colour and the text colour that is readable on it."""
 
     background: str
     text: str
@@ -57,13 +57,13 @@ PALETTES: Final[dict[str, dict[str, str]]] = {
         "bad-back": "#331a1d",
     },
 }
-"""Names of the stylesheet's custom properties, per theme."""
+"""For each theme, the values of the style sheet's custom properties by name."""
 
 _ENDS: Final[dict[str, tuple[Colour, Colour]]] = {
     "light": ((0.955, 0.030, 75), (0.395, 0.095, 250)),
     "dark": ((0.265, 0.022, 60), (0.800, 0.095, 235)),
 }
-"""Nothing left and everything held. What stands is what stands out from the page, in both themes."""
+"""The colours of accuracy 0 and 1. In both themes, higher accuracy stands out more from the page."""
 _MIDDLE_HUE: Final = 185
 _INKS: Final = ("#000000", "#ffffff")
 
@@ -94,7 +94,7 @@ def _swatch(low: Colour, high: Colour, at: float) -> Swatch:
 
 
 def _hex(lightness: float, chroma: float, hue: float) -> str:
-    """OKLCH to sRGB, out-of-gamut channels clipped."""
+    """Returns an OKLCH colour as sRGB hex, with out-of-gamut channels clipped."""
     a, b = chroma * cos(radians(hue)), chroma * sin(radians(hue))
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3

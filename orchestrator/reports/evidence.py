@@ -1,4 +1,4 @@
-"""Findings with the evidence that their authors can check, and what the replays covered."""
+"""Findings with the evidence that a submission's authors can check, and the coverage of the replays."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from orchestrator.scoring.results_file import FindingPart, ReplayPart, Results
 
 NOTHING_FOUND = "nothing found"
 MAX_EVIDENCE_ROWS = 12
-"""Disagreements of one finding on the page; all of them are in results.json."""
+"""How many disagreements of one finding the page shows; results.json has all of them."""
 RAN_FROM: Mapping[str, str] = {
     "yes": "a fresh copy",
     "mount": "its image, mounted anew for each sandbox",
@@ -40,12 +40,12 @@ ATTACK_FINDING_TEXTS: Mapping[FindingKind, str] = {
     FindingKind.CHANCE: "Asked the same from the same seed, it makes other pictures every time.",
     FindingKind.ENVIRONMENT: "Asked the same from the same seed, it makes other pictures than in play.",
 }
-"""The same for attacks."""
+"""What each kind of finding against an attack means, in plain words."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """One question of a sequence as shown; `number` is its place, empty for what is left out."""
+    """A question of a sequence as the page shows it. `number` is its position, empty for a row of omitted questions."""
 
     number: str
     pictures_of: str
@@ -56,7 +56,11 @@ class QuestionRow:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A finding as shown: rows are against which pictures, picture, played, replayed, claimed margin."""
+    """A finding as the page shows it.
+
+    Each row of `rows` has the attack or "clean", the picture, the answers in play and in replay, and the claimed
+    margin. `left_out` is the number of disagreements without a row.
+    """
 
     part: FindingPart
     submission: SubmissionLabel
@@ -71,12 +75,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class ReplayCoverage:
-    """What one replay of a defence covered, as shown. `below_plan`: less power than was planned.
+    """The coverage of one replay of a defence, as the page shows it.
 
-    `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
-    words what the replays came to, and `is_clear` whether that is nothing; `ran_from` what the sandboxes ran from.
-    `check` tells a defence's checks apart, as `1 of 2`; "" where it has one: what it is asked in a later round is
-    checked by itself.
+    `below_plan`: the replay had less power than planned. `accused` are the probabilities that a cheat is accused: by a
+    sequence, by chance, by a start. `outcome` is the result in words; `ran_from` says what the sandboxes ran from.
+    `check` numbers a defence's checks, as `1 of 2`, because a later round's questions are checked separately; "" if
+    there is only one.
     """
 
     part: ReplayPart
@@ -91,24 +95,24 @@ class ReplayCoverage:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing was found and everything planned was compared."""
+        """Whether the replay found nothing and compared everything that was planned."""
         return self.outcome == NOTHING_FOUND
 
 
 def reproduce_command(finding: str, backend: str, folder: str = "DIR") -> str:
-    """Returns the command that shows a finding again. On the process backend, who runs it trusts the submission."""
+    """Returns the command that reproduces a finding. On the process backend it runs the submission unisolated."""
     return f"sparring replay {finding} --dir {folder}" + (" --allow-unisolated" if backend == "process" else "")
 
 
 def finding_text(kind: FindingKind, side: str) -> str:
-    """Returns what a kind of finding means against a submission of this side."""
+    """Returns the meaning of a kind of finding against a submission of a side, in plain words."""
     return (ATTACK_FINDING_TEXTS if side == Side.ATTACK else DEFENCE_FINDING_TEXTS).get(
         kind, DEFENCE_FINDING_TEXTS[kind]
     )
 
 
 def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, SubmissionLabel]) -> Evidence:
-    """Returns a finding as shown, its answers in the words of the task."""
+    """Returns a finding as the page shows it, with answers as the task's class names."""
     classes, label = results.task.classes, people.get(finding.submission) or SubmissionLabel(finding.submission)
     rows = tuple(
         (
@@ -134,7 +138,7 @@ def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, Sub
 
 
 def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
-    """Returns what replays covered, defence by defence; mismatches that led to no finding were not confirmed."""
+    """Returns the coverage of each replay, in the results' order. Mismatches without a finding are unconfirmed."""
     accused = {finding.job for finding in results.findings}
     counts, seen = Counter(part.submission for part in results.replays), Counter[str]()
     lines = []
@@ -166,7 +170,7 @@ def _coverage_of(
 
 
 def power_text(probability: float) -> str:
-    """Returns a power as `99.0%`, rounded down: nobody is told more than there is."""
+    """Returns a power as `99.0%`, rounded down so that it is never overstated."""
     return (
         formatting.percent(int((Fraction(probability) + Fraction(TOLERANCE)) * 1000), 1000)
         if probability < 1
@@ -175,7 +179,7 @@ def power_text(probability: float) -> str:
 
 
 def _question_rows(finding: FindingPart, classes: list[str]) -> tuple[QuestionRow, ...]:
-    """Returns the sequence with its numbers, and a gap where it is cut."""
+    """Returns the rows of a finding's sequence, with one row for the questions that were cut from its middle."""
     sequence, middle = finding.sequence, len(finding.sequence) // 2
     cut = finding.length > len(sequence)
     lines = []

@@ -15,9 +15,9 @@ EXAMPLES_PER_ATTACK = 2
 
 
 def choose_examples(record: RoundView, scoring: RoundScoring, count: int = EXAMPLES_PER_ATTACK) -> list[Example]:
-    """Returns up to `count` pictures per attack: ones that fooled the first defence first, then the others in order.
+    """Returns up to `count` pictures per attack: first those that fooled the first defence, then the others in order.
 
-    They are the organizers' to see: candidates come from hidden data, so they are not for a team's page (rule A2).
+    They are for the organizers only: candidates are made from hidden data, so a team's page must not show them (A2).
     """
     samples = record.samples
     defences = record.round.roster.by_side(Side.DEFENCE)

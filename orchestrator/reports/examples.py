@@ -7,11 +7,11 @@ from orchestrator.domain.samples import Pixels
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One picture as an attack was given it and as it played it; u8 [c, h, w] each.
+    """A picture as an attack got it and as the attack changed it; u8 [c, h, w] each.
 
-    `label`, `clean_answer` and `adversarial_answer` are class names: the truth, the defence's answer on the clean
-    picture and on the candidate; "abstained", "no answer" and "not asked" where there is no label. `forfeit` says why
-    the candidate does not count ("over the budget", ...), "" where it does.
+    `label`, `clean_answer` and `adversarial_answer` are class names: the true class, and the defence's answers to the
+    clean picture and to the candidate. An answer without a label is "abstained", "no answer" or "not asked". `forfeit`
+    says why the candidate does not count ("over the budget", ...), "" if it counts.
     """
 
     attack: str

@@ -1,4 +1,4 @@
-"""Names of files that are made of names of people's choice."""
+"""Makes safe file names from names that people chose."""
 
 import re
 import unicodedata
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 MAX_LENGTH = 48
 _RESERVED_NAMES = re.compile(r"con|prn|aux|nul|com\d|lpt\d|index")
-"""What some systems keep for devices, and servers for themselves."""
+"""Names that some systems reserve for devices, and "index", which web servers treat specially."""
 
 
 def unique_file_names(names: Iterable[str], other: str) -> dict[str, str]:
-    """Returns a file name for each name: a-z, 0-9 and hyphens, none twice, whatever the names are.
+    """Returns a unique file name of a-z, 0-9 and hyphens for each name.
 
-    Who comes first keeps the plain one, so the names of files stay while names are added. `other` stands for a name
-    without any such letter.
+    Of names with the same plain form, the first keeps it and the others get a number, so adding names changes no file
+    name. `other` is the plain form of a name without any of these characters.
     """
     file_names: dict[str, str] = {}
     used: set[str] = set()

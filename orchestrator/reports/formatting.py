@@ -1,4 +1,4 @@
-"""Numbers as the report writes them."""
+"""Formats numbers, sizes and times for reports."""
 
 import re
 from fractions import Fraction
@@ -15,7 +15,7 @@ counted_noun = text.counted_noun
 
 
 def percent(part: int, whole: int) -> str:
-    """Returns a share as `78.2%`. Only nothing is 0.0% and only everything is 100.0%, whatever rounding says."""
+    """Returns a share as `78.2%`; an en dash if `whole` is 0. Only none is 0.0% and only all is 100.0%."""
     if whole == 0:
         return "\N{EN DASH}"
     tenths = round(Fraction(1000 * part, whole))
@@ -31,9 +31,9 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def number(value: float | None, unit: str = "points") -> str:
-    """Returns what stands in a board's column: a count as `1,200`, else two decimals; nothing where there is none.
+    """Returns a value of a board's column: a whole number as `1,200`, otherwise with two decimals; "" for None.
 
-    A number without a unit runs from 0 to 1 and has four, fewer where it was rounded.
+    A value without a unit is from 0 to 1 and has four decimals, fewer if it was rounded; "-" for None.
     """
     if value is None:
         return "" if unit else "-"
@@ -77,6 +77,6 @@ def budget(norm: str | None, epsilon: str | None) -> str:
 
 
 def ledger_time(time: str) -> str:
-    """Returns a ledger's time as `2026-03-01 12:00:00 UTC`; what is no time stays as it is."""
+    """Returns a ledger's time as `2026-03-01 12:00:00 UTC`; any other text unchanged."""
     found = _LEDGER_TIME.fullmatch(time)
     return f"{found[1]} {found[2]} UTC" if found else time

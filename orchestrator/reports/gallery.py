@@ -1,4 +1,4 @@
-"""The gallery: pictures as an attack was given them, as it played them, and what it changed."""
+"""The gallery: pictures as an attack got them, as it changed them, and the differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from orchestrator.reports import pictures
 from orchestrator.reports.examples import Example
 
 NO_LABEL_ANSWERS = ("abstained", "no answer", "not asked")
-"""What `Example.before` and `after` say where there is no label."""
+"""The values of `Example.clean_answer` and `adversarial_answer` that are no class names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """One example as shown.
+    """An example as the page shows it.
 
-    The three pictures are data URIs of our own making; `largest_change` is in steps of 1/255.
+    The three pictures are data URIs that were encoded here; `largest_change` is in steps of 1/255.
     """
 
     example: Example
@@ -29,14 +29,14 @@ class ExampleView:
 
 
 def example_views(examples: Sequence[Example]) -> tuple[ExampleView, ...]:
-    """Returns the examples in their order. Raises ValueError for pictures that are not u8 [c, h, w] of one shape."""
+    """Returns each example's view. Raises ValueError if its pictures are not u8 [c, h, w] of one shape."""
     return tuple(map(_example_view, examples))
 
 
 def _example_view(example: Example) -> ExampleView:
     changed, factor, largest = pictures.difference_picture(example.clean, example.adversarial)
     clean, adversarial, difference = (
-        Markup(pictures.data_uri(p))  # noqa: S704  base64 of a PNG that was encoded here, longer than any text may be
+        Markup(pictures.data_uri(p))  # noqa: S704  base64 of a PNG that was encoded here; longer than `MAX_TEXT`
         for p in (example.clean, example.adversarial, changed)
     )
     return ExampleView(example, _outcome(example), clean, adversarial, difference, factor, largest)

@@ -1,4 +1,4 @@
-"""The boards, each line with who stands behind it."""
+"""The boards as pages show them, each line with its submission and team."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart
 
 @dataclass(frozen=True, slots=True)
 class SubmissionLabel:
-    """Who stands behind an id. `name` is empty where it says no more than the id, `date` where nobody says it."""
+    """The labels of a submission. `name` is empty if it equals the id, `date` if it is not known."""
 
     id: str
     name: str = ""
@@ -30,7 +30,7 @@ class LeaderboardLine:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardView:
-    """A board and how to read it."""
+    """A board as pages show it. `side` is "" if it has submissions of both sides."""
 
     part: LeaderboardPart
     side: str
@@ -39,7 +39,7 @@ class LeaderboardView:
 
 
 def submission_labels(results: Results) -> dict[str, SubmissionLabel]:
-    """Returns who stands behind each id."""
+    """Returns the labels of each submission by its id."""
     return {
         s.id: SubmissionLabel(
             s.id, "" if s.name == s.id else s.name, s.team, s.side.value, s.baseline, s.submitted[:10]
@@ -49,7 +49,7 @@ def submission_labels(results: Results) -> dict[str, SubmissionLabel]:
 
 
 def leaderboard_view(board: LeaderboardPart, people: Mapping[str, SubmissionLabel]) -> LeaderboardView:
-    """Returns a board as shown. A submission that the results do not know is shown by its id."""
+    """Returns a board as pages show it. A submission that is not in `people` is shown by its id."""
     longest = max((abs(row.score) for row in board.rows if row.score is not None), default=0.0)
     ranks = [row.rank for row in board.rows if row.rank is not None]
     lines = [

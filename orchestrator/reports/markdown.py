@@ -1,6 +1,6 @@
-"""`report.md`: boards, matrix and findings as Markdown, for places where a page of HTML cannot go.
+"""Writes `report.md`: boards, matrix and findings as Markdown, for places that take no HTML.
 
-Text of submissions is escaped so that no reader of Markdown makes a tag, a link, a heading or another cell of it.
+Texts of submissions are escaped so that no Markdown renderer turns them into a tag, a link, a heading or another cell.
 """
 
 import re
@@ -13,13 +13,13 @@ from orchestrator.reports.blocks import report_blocks
 from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart, ValuePart
 
 _ENTITIES: Final = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;"}
-"""What a backslash does not disarm everywhere: cells of tables, tags, and addresses that become links."""
+"""Characters that a backslash does not escape everywhere: in table cells, tags, and addresses that become links."""
 _SPECIAL_MARKS: Final = re.compile(r"[|<>&@\\`*_\[\]#~$]|:(?=/)|(?<=www)\.", re.IGNORECASE)
-"""Marks that mean something inside a line. None of these texts begins one."""
+"""Characters with a meaning inside a line. None of the escaped texts begins a line."""
 
 
 def render_markdown(rounds: Sequence[Results]) -> str:
-    """Returns the text; `rounds` are as everybody may see them, of one contest."""
+    """Returns the text of the file; `rounds` are the redacted results of one contest."""
     lines = [f"# {escape_markdown(rounds[0].title)}", ""]
     for results in rounds:
         task = results.task
@@ -37,7 +37,7 @@ def render_markdown(rounds: Sequence[Results]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Returns a text as Markdown that reads as it stands, in one line."""
+    """Returns a text as one line of Markdown that is rendered literally."""
     return _SPECIAL_MARKS.sub(_escape_match, printable(text)) or "&nbsp;"
 
 
@@ -99,7 +99,7 @@ def _finding_lines(results: Results) -> list[str]:
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Returns a table; its texts are escaped already."""
+    """Returns the lines of a table. The caller has escaped its texts."""
     return [_table_line(head), _table_line(["---"] * len(head)), *map(_table_line, rows), ""]
 
 

@@ -1,7 +1,7 @@
-"""What the page shows, worked out before any HTML is written.
+"""The values that the page of a round shows, computed before any HTML is written.
 
-Texts of submissions are carried as they are: the templates' environment makes them printable and escapes them. Ids of
-HTML elements come from positions, never from names, which may collide or be anything.
+They contain texts of submissions unchanged: the templates' environment makes them printable and escapes them. Ids of
+HTML elements come from positions, never from names, which may collide or contain anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,25 @@ from orchestrator.reports.usage import RoundUsage, round_usage
 from orchestrator.scoring.results_file import Results, SubmissionPart, TaskPart
 
 SHARED_PAGE_ROWS: Final = 25
-"""Rows of each half of a board where several rounds share a page."""
+"""How many rows of each half of a board are shown if several rounds share a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeSummary:
-    """What became of all attacked pictures together."""
+    """The outcomes of all attacked pictures together."""
 
     caption: str
     parts: tuple[tuple[str, int, str, float], ...]
-    """Word, pictures, share as written, width in percent."""
+    """For each outcome: its word, the number of pictures, the share as text, the width of its bar in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the templates need of a round.
+    """The values of a round for the templates.
 
-    `max_rows` rows of each half of a board are shown, all where it is None. `id_prefix` goes before the ids of
-    elements, where several rounds share a page. `for_organizers` says that it is for the organizers, who see evidence
-    and hidden pictures; what everybody sees is made from `redaction.redact_results` (A2).
+    `max_rows` rows of each half of a board are shown, all if it is None. `id_prefix` precedes the ids of elements if
+    several rounds share a page. `for_organizers`: the page is for the organizers, who see evidence and hidden pictures;
+    public pages are made from the results of `redaction.redact_results` (A2).
     """
 
     results: Results
@@ -57,7 +57,7 @@ class Page:
     leaderboards: tuple[LeaderboardView, ...]
     queries: tuple[QueriesView, ...]
     blocks: tuple[Block, ...]
-    """What the format adds after the boards."""
+    """The sections that the format adds after the boards."""
     terms: tuple[tuple[str, str], ...]
     usage: RoundUsage
     sides: tuple[tuple[str, tuple[SubmissionPart, ...]], ...]
@@ -69,9 +69,9 @@ class Page:
 def page_of(
     results: Results, examples: Sequence[Example] = (), *, for_organizers: bool = False, id_prefix: str = ""
 ) -> Page:
-    """Returns the page of a round, or its part `id_prefix` a place of a page that rounds share.
+    """Returns the page of a round; with `id_prefix`, its part of a page that several rounds share.
 
-    Submissions that a part names and the results do not know are shown by their id.
+    A submission that a part names but the results do not contain is shown by its id.
     """
     people, added = submission_labels(results), report_blocks(results.format)
     return Page(

@@ -1,4 +1,4 @@
-"""Tables as Parquet files. The library is imported late: most reports need none."""
+"""Writes tables as Parquet files. pyarrow is imported late, because most reports do not need it."""
 
 from io import BytesIO
 from typing import Any
@@ -8,12 +8,12 @@ from orchestrator.reports.tables import Table
 
 
 def require_pyarrow() -> None:
-    """Raises UsageError where the library is not installed."""
+    """Raises UsageError if pyarrow is not installed."""
     _import_pyarrow()
 
 
 def table_parquet(table: Table) -> bytes:
-    """Returns the file. Columns have the table's types, and are null where a cell is empty. Raises UsageError."""
+    """Returns the bytes of the file. Columns have the table's types; empty cells are null. Raises UsageError."""
     pa, write_table = _import_pyarrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     fields = [(name, kinds[kind]) for name, kind in zip(table.columns, table.dtypes, strict=True)]

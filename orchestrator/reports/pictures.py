@@ -1,4 +1,4 @@
-"""Pictures as data URIs, large enough to see."""
+"""Encodes pictures as data URIs, enlarged so that people can see them."""
 
 from base64 import b64encode
 from io import BytesIO
@@ -10,7 +10,7 @@ from PIL import Image
 from orchestrator.domain.samples import GREY_VALUE, Pixels
 
 TARGET_SIZE: Final = 128
-"""Pixels that the longer side of a small picture is brought to, at least half of that by whole factors."""
+"""The longest side, in pixels, to which a whole factor enlarges a small picture; it gets more than half of that."""
 _RGB: Final = 3
 
 
@@ -18,10 +18,10 @@ def data_uri(pixels: Pixels) -> str:
     """Returns a PNG data URI of a picture u8 [c, h, w].
 
     Small pictures are enlarged by a whole factor without smoothing, so that each pixel of an 8 x 8 digit is a visible
-    square. One channel is shown grey, three are RGB; of any other number the mean is shown.
+    square. One channel is shown in grey, three as RGB, and any other number as its mean.
 
     Raises:
-        ValueError: not u8, not three axes, or an axis without length.
+        ValueError: the picture is not u8, has not three axes, or has an empty axis.
     """
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or 0 in pixels.shape:  # noqa: PLR2004  c, h, w
         raise ValueError(f"expected u8 [c, h, w], got {pixels.dtype} {list(pixels.shape)}")
@@ -43,8 +43,8 @@ def data_uri(pixels: Pixels) -> str:
 def difference_picture(clean: Pixels, adversarial: Pixels) -> tuple[Pixels, int, int]:
     """Returns the signed difference picture, its amplification and the largest change in steps of 1/255.
 
-    The picture is u8 of the same shape: 128 is no change, brighter is more, darker is less. It is amplified by the
-    largest whole factor that keeps every change inside 1..255; without any change the factor is 1.
+    The picture is u8 of the same shape: 128 is no change, brighter is an increase, darker a decrease. The amplification
+    is the largest whole factor that keeps every change within 1 to 255, and 1 if nothing changed.
 
     Raises:
         ValueError: the two pictures differ in shape.

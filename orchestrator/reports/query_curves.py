@@ -1,4 +1,4 @@
-"""The curves of attacks that query, as a page draws them."""
+"""The curves of attacks that query defences, as a page draws them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from orchestrator.reports.leaderboards import SubmissionLabel
 from orchestrator.scoring.results_file import QueryPart
 
 WIDTH, HEIGHT = 320, 120
-"""Of the field in which a curve is drawn, in pixels."""
+"""The size of the field in which a curve is drawn, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurveView:
-    """What an attack asked one defence; `points` are the corners of its curve in the field, as SVG has them."""
+    """An attack's queries to one defence; `points` are the corners of the curve in the field, in SVG's notation."""
 
     part: QueryPart
     defence: SubmissionLabel
@@ -23,7 +23,7 @@ class CurveView:
 
 @dataclass(frozen=True, slots=True)
 class QueriesView:
-    """The curves of one attack. The field goes from one query to `most`, on a logarithmic scale."""
+    """The curves of one attack. The field's horizontal axis is logarithmic, from one query to `most`."""
 
     attack: SubmissionLabel
     most: int
@@ -33,7 +33,7 @@ class QueriesView:
 
 
 def query_views(parts: Sequence[QueryPart], people: Mapping[str, SubmissionLabel]) -> tuple[QueriesView, ...]:
-    """Returns the curves, an attack after another."""
+    """Returns the curves, grouped by attack."""
     views = []
     for attack, group in groupby(parts, key=lambda part: part.attack):
         of_attack = list(group)
@@ -51,7 +51,7 @@ def _last(part: QueryPart) -> int:
 
 
 def _points(part: QueryPart, most: int) -> str:
-    """Returns the corners of a curve that rises in steps, from the left edge to the right one."""
+    """Returns the corners of a curve that rises in steps from the left edge of the field to the right edge."""
     corners, share = [(0.0, 0.0)], 0.0
     for number, reached in part.curve:
         across = WIDTH * log10(number) / log10(most)

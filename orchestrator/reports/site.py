@@ -1,9 +1,8 @@
-"""A contest as a small site: all rounds on one page, a page a round, a page a team, and the same as text and tables.
+"""A contest as a small site: one page of all rounds, a page a round, a page a team, and the same as text and tables.
 
-Everything in it is made of what `redaction.redact_results` returns, so it may be put on the web before labels
-are released (rule A2): no hidden picture, no label, no word that a submission wrote while it played. The pages need
-nothing but each other. A scheme of addresses says where they lie: in a folder of files, or wherever a web service
-answers.
+All of it is made from the results that `redaction.redact_results` returns, so it may be published before labels are
+released (rule A2): no hidden picture, no label, no text that a submission wrote while it played. The pages link only to
+each other. `SiteAddresses` says where they are: in a folder of files, or at the addresses of a web service.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +17,17 @@ from orchestrator.scoring.results_file import Results
 
 
 class SiteAddresses(Protocol):
-    """Where a site's pages and files lie, as links of its first page say it.
+    """The addresses of a site's pages and files, as its first page links them.
 
-    Every address is either relative to that page or absolute. It goes into the pages as it is but for escaping, so a
-    name of people's choice has to be made harmless in it: quoted, or replaced by a plain one.
+    Every address is absolute or relative to the first page. Pages only escape it, so an implementation has to quote
+    names that people chose, or replace them by plain ones.
     """
 
     def index(self) -> str:
         """Returns the address of the first page."""
 
     def round(self, name: str, task: str) -> str:
-        """Returns the address of a round's page on a task."""
+        """Returns the address of a round's page for a task."""
 
     def team(self, name: str) -> str:
         """Returns the address of a team's page."""
@@ -39,40 +38,40 @@ class SiteAddresses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileAddresses:
-    """The addresses of a folder of files: relative, and plain whatever rounds, tasks and teams are called.
+    """The relative addresses of a folder of files, which are plain for any names of rounds, tasks and teams.
 
-    `rounds` are file names by round and task, `teams` by team, without `.html`.
+    `rounds` are file names by round and task, `teams` by team, both without `.html`.
     """
 
     rounds: Mapping[tuple[str, str], str]
     teams: Mapping[str, str]
 
     def index(self) -> str:
-        """Returns the first page's."""
+        """Returns the address of the first page."""
         return "index.html"
 
     def round(self, name: str, task: str) -> str:
-        """Returns that of a round's page on a task."""
+        """Returns the address of a round's page for a task."""
         return f"rounds/{self.rounds[name, task]}.html"
 
     def team(self, name: str) -> str:
-        """Returns that of a team's page."""
+        """Returns the address of a team's page."""
         return f"teams/{self.teams[name]}.html"
 
     def file(self, name: str) -> str:
-        """Returns that of a file, which lies beside the first page."""
+        """Returns the address of a file, which is beside the first page."""
         return name
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What a page links to: the first page, and by team the page of each that has one. A page by itself has neither."""
+    """The links of a page: to the first page, and to each team's page by team. A page by itself has none."""
 
     index: str = ""
     teams: Mapping[str, str] = field(default_factory=dict)
 
     def seen_from(self, up: str) -> "Links":
-        """Returns relative links as a page writes them from which `up`, such as `../`, leads to the first page."""
+        """Returns the relative links for a page in another folder; `up`, such as `../`, leads to the first page's."""
         return Links(up + self.index, {team: up + href for team, href in self.teams.items()})
 
 
@@ -99,7 +98,7 @@ class TaskPages:
 class IndexPage:
     """The first page. `teams` are names, addresses and numbers of submissions.
 
-    `head` is the hash of the contest ledger's last entry, and `entries` its number; empty for a round by itself.
+    `head` is the hash of the contest ledger's last entry and `entries` its number; "" and 0 for a round by itself.
     """
 
     title: str
@@ -113,15 +112,15 @@ class IndexPage:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Pages of a site by their address, and what links them."""
+    """The pages of a site by their addresses, and their links."""
 
     index: IndexPage
     rounds: Mapping[str, Page]
     teams: Mapping[str, TeamPage]
     private: Mapping[str, TeamPage]
-    """What goes to each team alone, by file name."""
+    """Each team's private page, by file name."""
     links: Links
-    """As the first page writes them."""
+    """The links as the first page writes them."""
     addresses: SiteAddresses
 
 
@@ -131,14 +130,14 @@ def build_site(
     own_pictures: Mapping[str, Sequence[Example]] | None = None,
     addresses: SiteAddresses | None = None,
 ) -> Site:
-    """Returns the site.
+    """Returns the site of a contest.
 
     Args:
-        rounds: as everybody may see them, in the order of the contest.
-        story: what people did.
-        own_pictures: by team, pictures that it may see on its private page, because it made them and answers on them
-            are no secret any more (C9).
-        addresses: where its pages lie; in a folder of files, where none is given.
+        rounds: redacted results of the rounds, in the order of the contest.
+        story: the contest's history from its ledger.
+        own_pictures: by team, pictures for its private page. The team made them, and the answers about them are no
+            longer secret (C9).
+        addresses: the addresses of its pages; by default those of a folder of files.
     """
     pages = team_pages(rounds, story)
     team_files = file_names.unique_file_names(pages, "team")

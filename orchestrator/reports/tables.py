@@ -1,7 +1,6 @@
-"""A contest's numbers as three tables, for spreadsheets and data frames: cells, boards, submissions.
+"""A contest's numbers as three tables for spreadsheets and data frames: cells, boards, submissions.
 
-Rows are in the order of the results. A column has one type; None is an empty cell. Lines of the text end with a line
-feed.
+Rows are in the order of the results. A column has one type; None is an empty cell. Lines of CSV end with a line feed.
 """
 
 import csv
@@ -21,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
-    """A column: its name, its type, and where its value comes from."""
+    """A column: its name, its type, and the function that returns a row's value."""
 
     name: str
     dtype: type
@@ -147,7 +146,7 @@ def contest_tables(rounds: Sequence[Results]) -> tuple[Table, Table, Table]:
 
 
 def _declared_columns(rounds: Sequence[Results]) -> list[Column[_LeaderboardRow]]:
-    """Returns the columns that boards have beside the score, each once, with limits where a row has them."""
+    """Returns the columns that boards have beside the score, each once, with its limits if any row has an interval."""
     boards = [board for results in rounds for board in results.boards]
     columns: list[Column[_LeaderboardRow]] = []
     for name in dict.fromkeys(column.name for board in boards for column in board.columns):
@@ -175,7 +174,7 @@ def _declared_limit(name: str, which: int, row: _LeaderboardRow) -> float | None
 
 
 def table_csv(table: Table) -> str:
-    """Returns a table as CSV. Texts are guarded against being read as a spreadsheet's formula."""
+    """Returns a table as CSV. Texts are escaped so that no spreadsheet takes them for formulas."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)

@@ -1,8 +1,8 @@
-"""A team's page: what became of everything that it handed in.
+"""A team's page: its submissions, their history and their results.
 
-From hidden data it has codes, counts and rounded numbers only (rule A2): it is made of what
-`redaction.redact_results` returns. A private page, which goes to the team alone, also names its people and says
-why something was refused.
+It is made from the results that `redaction.redact_results` returns, so of hidden data it has only codes, counts and
+rounded numbers (rule A2). A private page, which only the team gets, also names its people and gives the reasons of
+refusals.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ from orchestrator.reports.usage import USAGE_KINDS, SubmissionUsage, round_usage
 from orchestrator.scoring.results_file import FindingPart, LeaderboardPart, Results, RowPart, SubmissionPart
 
 TimedEvent = tuple[str, contest_events.ContestEvent]
-"""An act of a contest and when it was."""
+"""The time of a contest's event, and the event."""
 
 
 @dataclass(frozen=True)
 class ContestHistory:
-    """What a contest's ledger tells: nothing, for a round by itself. `receipts` are their files by submission.
+    """The events of a contest's ledger; empty for a round by itself. `receipts` are the files by submission.
 
-    `head` is the hash of its last entry and `entries` that one's number.
+    `head` is the hash of the ledger's last entry and `entries` the number of that entry.
     """
 
     events: tuple[TimedEvent, ...] = ()
@@ -39,7 +39,7 @@ class ContestHistory:
 
     @cached_property
     def season(self) -> Season:
-        """The fold of the acts."""
+        """The season that follows from the events."""
         season = Season()
         for time, act in self.events:
             season.apply(act, time)
@@ -48,7 +48,7 @@ class ContestHistory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """Something that happened to a submission. `reason` is somebody's words, as the ledger keeps them."""
+    """An event in the history of a submission. `reason` is a person's text, unchanged from the ledger."""
 
     time: str
     description: str
@@ -57,19 +57,19 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHistory:
-    """A submission as it was received, and what happened to it since. `attempts_left` is None without a limit."""
+    """A submission as it was received, and its history since. `attempts_left` is None without a limit."""
 
     entry: Entry
     attempts_left: int | None
     warnings: tuple[str, ...]
     history: tuple[HistoryEntry, ...]
     receipt: bytes
-    """Its file, as it was handed out: signed, so not one byte may change. Empty where there is none."""
+    """The receipt's file, byte for byte, because it is signed. Empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A submission that was not admitted; `problems` is empty where they are not said."""
+    """A submission that was not admitted; `problems` is empty on a public page."""
 
     time: str
     event: contest_events.SubmissionRefused
@@ -84,7 +84,7 @@ class RoundParticipation:
     part: SubmissionPart
     rows: tuple[tuple[LeaderboardPart, RowPart], ...]
     blocks: tuple[Block, ...]
-    """What the format adds."""
+    """The sections that the format adds."""
     findings: tuple[tuple[FindingPart, str], ...]
     coverage: tuple[ReplayCoverage, ...]
     usage: SubmissionUsage
@@ -92,7 +92,7 @@ class RoundParticipation:
 
 @dataclass(frozen=True, slots=True)
 class TeamPage:
-    """Everything that the template needs."""
+    """The values of the template of a team's page."""
 
     team: str
     contest: str
@@ -105,13 +105,13 @@ class TeamPage:
     participations: tuple[RoundParticipation, ...]
     usage_kinds: tuple[str, ...]
     gallery: tuple[ExampleView, ...] = ()
-    """Some of the team's own pictures, on its private page alone."""
+    """Some of the team's own pictures, only on its private page."""
 
 
 def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, TeamPage]:
-    """Returns everybody's page as everybody may see it, by team.
+    """Returns the public page of each team, by team.
 
-    `rounds` are what `redaction.redact_results` returns.
+    `rounds` are results that `redaction.redact_results` returned.
     """
     season = story.season
     participations = _participations_by_team(rounds)
@@ -139,7 +139,7 @@ def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, Te
 
 
 def private_page(page: TeamPage, season: Season, own_pictures: Sequence[Example] = ()) -> TeamPage:
-    """Returns the page that goes to the team alone: with its people, its pictures, and why something was refused."""
+    """Returns a team's private page: with its people, its pictures, and the reasons of refusals."""
     return replace(
         page,
         private=True,
@@ -150,7 +150,7 @@ def private_page(page: TeamPage, season: Season, own_pictures: Sequence[Example]
 
 
 def teams_of(rounds: Iterable[Results], season: Season) -> list[str]:
-    """Returns every team that has a page, in the order in which they came; the organizers' baselines have none."""
+    """Returns every team that has a page, in order of appearance. The organizers' baselines have none."""
     playing = [part.team for results in rounds for part in results.submissions if not part.baseline]
     return list(dict.fromkeys((*season.teams, *(entry.team for entry in season.entries.values()), *playing)))
 
@@ -170,13 +170,13 @@ def _submission_histories(season: Season, story: ContestHistory) -> Iterable[Sub
 
 
 def _limits_attempts(season: Season) -> bool:
-    """Returns whether a team may hand in so often only, in all (A4) or on a day (C9)."""
+    """Returns whether a team's submissions are limited in number, in total (A4) or in a day (C9)."""
     rules = format_of_season(season)
     return rules.submissions_per_team() is not None or rules.submissions_per_day() is not None
 
 
 def _events_after(entry: Entry, story: ContestHistory) -> Iterable[tuple[str, contest_events.ContestEvent]]:
-    """Returns what was done after a submission was received, in the order of the ledger."""
+    """Returns the events after a submission was received, in the order of the ledger."""
     remaining = iter(story.events)
     next(
         (act for _, act in remaining if isinstance(act, contest_events.SubmissionReceived) and act.id == entry.id), None
@@ -185,7 +185,7 @@ def _events_after(entry: Entry, story: ContestHistory) -> Iterable[tuple[str, co
 
 
 def _history_entry(entry: Entry, time: str, act: contest_events.ContestEvent) -> HistoryEntry | None:
-    """Returns what an act did to a submission, None where it was about another."""
+    """Returns the effect of an event on a submission, None if it has none."""
     match act:
         case contest_events.SubmissionWithdrawn() if act.id == entry.id:
             return HistoryEntry(time, "Withdrawn", act.reason)

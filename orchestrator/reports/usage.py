@@ -1,4 +1,4 @@
-"""What a round cost: time, memory, bytes and sandboxes by submission, and together."""
+"""The resources that a round used: time, memory, bytes and sandboxes, by submission and in total."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -12,9 +12,9 @@ from orchestrator.scoring.results_file import Results, SubmissionPart
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One figure; `text` is empty where nothing was measured.
+    """One figure; `text` is empty if nothing was measured.
 
-    `bar_width` is its share of the side's largest, 0 to 100.
+    `bar_width` is its percentage of the largest figure of its side, 0 to 100.
     """
 
     text: str
@@ -23,7 +23,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionUsage:
-    """What one submission used, in the order of `KINDS`."""
+    """The resources that one submission used; `amounts` are in the order of `USAGE_KINDS`."""
 
     submission: SubmissionPart
     amounts: tuple[Amount, ...]
@@ -33,7 +33,7 @@ class SubmissionUsage:
 
 @dataclass(frozen=True, slots=True)
 class RoundUsage:
-    """What everybody used, and the round. `totals` is for the organizers to plan the next one by."""
+    """The resources that each submission and the round used. Organizers plan the next round with `totals`."""
 
     kinds: tuple[str, ...]
     sides: tuple[tuple[str, tuple[SubmissionUsage, ...]], ...]
@@ -63,7 +63,7 @@ USAGE_KINDS: Final = (
 
 
 def round_usage(results: Results) -> RoundUsage:
-    """Returns what a round used."""
+    """Returns the resources that a round used."""
     sides = []
     for side in Side:
         members = [part for part in results.submissions if part.side is side]
