@@ -1,1 +1,1 @@
-"""What the command line asks of a contest's site: its API, tokens that are kept for it, and uploads that go on."""
+"""The command line's client for a contest's site: its API, stored tokens, and uploads that resume."""

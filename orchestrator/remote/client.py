@@ -1,7 +1,7 @@
-"""Speaks to a contest's site over HTTP. Nothing but the standard library: proxies and certificates are the system's.
+"""An HTTP client for a contest's site. It uses only the standard library, with the system's proxies and certificates.
 
-A token is sent to the address that it belongs to and nowhere else: redirects are not followed, and only this machine
-itself is spoken to without TLS.
+It sends a token only to the address that the token belongs to: it follows no redirects, and sends tokens without TLS
+only to this machine itself.
 """
 
 import http
@@ -23,18 +23,18 @@ from orchestrator.errors import Problem, Rejected, ServiceUnavailable, UsageErro
 
 API = "/api/v1"
 MOST_BYTES = 256 * 1024 * 1024
-"""The longest answer that is read: boards of a large contest are some MiB."""
+"""The longest answer that is read, in bytes. Boards of a large contest are a few MiB."""
 ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 120
-"""The longest time that a service may have us wait before the same request."""
+"""The longest time that the client waits, at a service's request, before it repeats a request."""
 _TIMEOUT_SECONDS = 300
 _PASSING = frozenset({408, 429, 502, 503, 504})
 _TEXT_LIMIT = 2000
 
 
 class ServiceRefused(Rejected):
-    """The service refuses a request. `reason` is the code of its answer."""
+    """The service refuses a request. `reason` is the code in its answer."""
 
     def __init__(self, subject: str, problems: list[Problem], reason: str) -> None:
         super().__init__(subject, problems)
@@ -43,14 +43,14 @@ class ServiceRefused(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service says, where it does not refuse."""
+    """An answer of the service."""
 
     status: int
     headers: Message
     body: bytes
 
     def json(self) -> Any:
-        """Returns the JSON document. Raises ServiceUnavailable where it is none."""
+        """Returns the body as a JSON document. Raises ServiceUnavailable if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError as error:
@@ -61,12 +61,12 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Follows nothing: the token would go along."""
+        """Follows no redirect, because the token would be sent along."""
         del req, fp, code, msg, headers, newurl
 
 
 def service_address(text: str) -> str:
-    """Returns the address of a site as https://cup.example.org, without what may stand behind it. Raises UsageError."""
+    """Returns the address of a site as https://cup.example.org, without a path or query. Raises UsageError."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise UsageError(f"{printable(text, 80)} is no address of a site; write it like https://cup.example.org")
@@ -74,7 +74,7 @@ def service_address(text: str) -> str:
 
 
 def require_private(address: str) -> None:
-    """Raises UsageError where what is sent to an address could be read on the way."""
+    """Raises UsageError if an address has no TLS and is not this machine, so that others could read a sent token."""
     parts = urlsplit(address)
     if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         raise UsageError(f"{address} has no TLS, and a token could be read on the way; use https://{parts.netloc}")
@@ -90,7 +90,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 class ServiceClient:
-    """One site, and the token for it; empty for what everybody may read.
+    """A client for one site with its token. The token is empty for requests that need none.
 
     Raises:
         UsageError: a token would be sent without TLS.
@@ -121,19 +121,19 @@ class ServiceClient:
         *,
         attempts: int = ATTEMPTS,
     ) -> Answer:
-        """Returns the service's answer. What passes by itself is asked again.
+        """Sends a request and returns the answer. Repeats it after temporary failures.
 
         Args:
-            method: of HTTP.
-            path: below /api/v1.
-            body: what is sent, None for nothing.
-            headers: more of them.
-            attempts: how often it is asked.
+            method: the HTTP method.
+            path: the path below /api/v1.
+            body: the body of the request, None for none.
+            headers: additional headers.
+            attempts: how often the request is sent at most.
 
         Raises:
-            ServiceRefused: the request is against the contest's rules.
-            UsageError: the token is missing, unknown, expired or too narrow; or there is no such thing.
-            ServiceUnavailable: the service does not answer, or not yet.
+            ServiceRefused: the contest's rules do not allow the request.
+            UsageError: the token is missing, unknown, expired or has too narrow a scope, or there is no such resource.
+            ServiceUnavailable: the service does not answer, or asks for too long a wait.
         """
         wait = FIRST_WAIT_SECONDS
         while True:
@@ -148,8 +148,8 @@ class ServiceClient:
             wait *= 2
 
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Returns the answer to one request. Raises _ComeAgain for what passes, and what `_refuse` does."""
-        request = urllib.request.Request(f"{self.address}{API}{path}", body, dict(headers), method=method)  # noqa: S310  http(s) alone: `service_address`
+        """Returns the answer to one request. Raises _ComeAgain for temporary failures, and the errors of `_refuse`."""
+        request = urllib.request.Request(f"{self.address}{API}{path}", body, dict(headers), method=method)  # noqa: S310  `service_address` allows only http(s)
         request.add_header("User-Agent", f"sparring/{__version__}")
         if self._token:
             request.add_header("Authorization", f"Bearer {self._token}")
@@ -166,7 +166,7 @@ class ServiceClient:
 
 
 class _ComeAgain(Exception):
-    """The same request may be answered later."""
+    """A temporary failure: the same request may succeed later. `seconds` is how long the service asks to wait, or 0."""
 
     def __init__(self, text: str, seconds: int = 0) -> None:
         super().__init__(text)
@@ -174,7 +174,7 @@ class _ComeAgain(Exception):
 
 
 def _refuse(failed: Answer, subject: str) -> Never:
-    """Raises what an answer says that is no success."""
+    """Raises the error that an unsuccessful answer describes."""
     if failed.status in _PASSING:
         after = failed.headers.get("Retry-After", "")
         text = "; ".join(f"{each.what}" for each in _problems(failed)) or f"it answers {failed.status}"
@@ -192,7 +192,7 @@ def _refuse(failed: Answer, subject: str) -> Never:
 
 
 def _problems(failed: Answer) -> list[Problem]:
-    """Returns the problems in an answer, printable; none where it is no answer of this API."""
+    """Returns the problems in an answer as printable text; none if this API did not write the answer."""
     try:
         document = json.loads(failed.body)
         parts = document["problems"]

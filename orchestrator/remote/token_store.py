@@ -1,4 +1,4 @@
-"""The tokens of a person, by the address that each belongs to, in a file that nobody else reads."""
+"""The tokens of a person, by the address that each belongs to, in a file that only its owner can read."""
 
 import json
 import os
@@ -9,12 +9,12 @@ from orchestrator.errors import UsageError
 from orchestrator.files import write_whole
 
 VARIABLE = "SPARRING_TOKEN"
-"""The token of a program that nobody sits at, such as a job of continuous integration; it goes first."""
+"""The environment variable with the token for unattended use, such as continuous integration. It takes precedence."""
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
 
 class TokenStore:
-    """The file with tokens. `environment` is that of the process."""
+    """The file with tokens. `environment` are the process's environment variables."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         named = environment.get("XDG_CONFIG_HOME", "")
@@ -23,22 +23,22 @@ class TokenStore:
         self._given = environment.get(VARIABLE, "")
 
     def find(self, address: str) -> str:
-        """Returns the token for an address, empty where there is none. Raises UsageError for a damaged file."""
+        """Returns the token for an address, "" if there is none. Raises UsageError if the file is damaged."""
         return self._given or self._read().get(address, "")
 
     def require(self, address: str) -> str:
-        """Returns the token for an address. Raises UsageError where there is none."""
+        """Returns the token for an address. Raises UsageError if there is none."""
         token = self.find(address)
         if not token:
             raise UsageError(f"there is no token for {address}; get one with `sparring login {address}`")
         return token
 
     def keep(self, address: str, token: str) -> None:
-        """Keeps a token for an address, in place of the one before. Raises UsageError, StoreFault."""
+        """Stores a token for an address, in place of an earlier one. Raises UsageError, StoreFault."""
         self._write({**self._read(), address: token})
 
     def forget(self, address: str) -> None:
-        """Forgets the token for an address. Raises UsageError, StoreFault."""
+        """Removes the token for an address. Raises UsageError, StoreFault."""
         self._write({known: token for known, token in self._read().items() if known != address})
 
     def _read(self) -> dict[str, str]:

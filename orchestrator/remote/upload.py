@@ -1,6 +1,6 @@
-"""Sends a file in parts (tus 1.0), and goes on where it was after a broken line or a killed command.
+"""Sends a file in parts (tus 1.0), and resumes after a broken connection or a killed command.
 
-Nothing is kept here about an upload: the service knows it by the digest, so the same command goes on with it.
+The client stores nothing about an upload: the service finds it by the digest, so the same command resumes it.
 """
 
 import base64
@@ -15,14 +15,14 @@ from orchestrator.remote.client import API, Answer, ServiceClient, ServiceRefuse
 
 PART_BYTES = 8 * 1024 * 1024
 FAILURES = 8
-"""Parts in a row that may fail: with the waits between them a service may be away for two minutes."""
+"""How many parts in a row may fail. With the waits between them, a service may be unreachable for two minutes."""
 _LONGEST_WAIT = 30.0
 _AGAIN = frozenset({"offset-mismatch", "upload-busy"})
 _VERSION = {"Tus-Resumable": "1.0.0"}
 
 
 def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file, in hex. Raises UsageError where it cannot be read."""
+    """Returns the SHA-256 of a file, in hex. Raises UsageError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -40,16 +40,16 @@ def upload_file(
     """Sends a file and returns the id of the arrival that it became.
 
     Args:
-        client: where it goes.
+        client: the client of the site.
         path: the file.
-        said: what is said of it: team, and perhaps task, side and name.
-        watch: gets the number of bytes that are there for certain.
-        sleep: waits some seconds.
+        said: the file's metadata: team, and perhaps task, side and name.
+        watch: is called with the number of bytes that the service certainly has.
+        sleep: waits for a number of seconds.
 
     Raises:
-        ServiceRefused: it is against the contest's rules, or another file came.
-        UsageError: the token is not right, or the file cannot be read.
-        ServiceUnavailable: the service is away for too long; the same again goes on.
+        ServiceRefused: the contest's rules do not allow it, or the received bytes have another digest.
+        UsageError: the token is not accepted, or the file cannot be read.
+        ServiceUnavailable: the service is unreachable for too long; the same call resumes the upload.
     """
     words = {**said, "filename": path.name, "sha256": file_digest(path)}
     encoded = (f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in words.items() if value)
@@ -59,7 +59,7 @@ def upload_file(
         return arrival
     place = _place(state)
     if _offset(state):
-        state = client.request("HEAD", place, headers=_VERSION)  # which has the service read what it has
+        state = client.request("HEAD", place, headers=_VERSION)  # the service then computes the digest of its bytes
     failures = 0
     with path.open("rb") as file:
         while not (arrival := _arrival(state)):
@@ -95,7 +95,7 @@ def _offset(state: Answer) -> int:
 
 
 def _place(state: Answer) -> str:
-    """Returns where an upload is, below the API's address: only its path counts, so that nothing goes elsewhere."""
+    """Returns an upload's path below the API's. Ignores the host in Location, so that nothing is sent elsewhere."""
     path = urlsplit(state.headers.get("Location", "")).path
     if not path.startswith(f"{API}/uploads/"):
         raise ServiceUnavailable("the service does not say where the upload is; is this the address of a contest?")
