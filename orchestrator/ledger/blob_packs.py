@@ -1,9 +1,9 @@
-"""Small blobs one behind another in a few files: a large round has 100,000, and making a file for each takes longest.
+"""Packs: files that hold many small blobs. A large round has 100,000, and creating a file for each takes longest.
 
 A pack is a sequence of records: `BLOB`, the length of the bytes as u32 little-endian, their SHA-256, the bytes. Each
-writer has a pack of its own, which nobody else writes to and nothing is taken out of. There is no index on the disk:
-whoever reads finds out where each blob lies from the heads of the records. A killed writer leaves half a record at the
-end of its pack at most, and the next writer begins another pack.
+writer has its own pack, to which no other process writes and from which nothing is removed. There is no index on disk:
+a reader finds the blobs by the heads of the records. A killed writer leaves at most one partial record, at the end of
+its pack, and the next writer begins another pack.
 """
 
 import os
@@ -15,21 +15,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 PACKS = "packs"
-"""The folder of the packs, in that of the blobs."""
+"""The folder of the packs, inside the folder of the blobs."""
 _MARK = b"BLOB"
 _HEAD = struct.Struct("<4sI32s")
 
 
 @dataclass(frozen=True, slots=True)
 class PackedBlob:
-    """Where a blob lies: its pack, and the place of its bytes in it."""
+    """The position of a blob: its pack, and the offset and length of its bytes."""
 
     path: str
     start: int
     size: int
 
     def read(self) -> bytes:
-        """Returns the bytes that lie there now. Raises OSError."""
+        """Reads the bytes at this position, without a check of their digest. Raises OSError."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(descriptor, self.size, self.start)
@@ -38,38 +38,38 @@ class PackedBlob:
 
 
 class BlobPacks:
-    """The packs in one folder. Threads may share it, and other processes may write packs of theirs meanwhile."""
+    """The packs in one folder. It is safe for threads, and other processes may write their own packs there."""
 
     def __init__(self, folder: str) -> None:
         self._folder = f"{folder}/{PACKS}"
         self._own = f"{self._folder}/{secrets.token_hex(8)}"
         self._found: dict[bytes, PackedBlob] = {}
         self._copies: dict[bytes, list[PackedBlob]] = {}
-        """Where else a blob lies: it was put by two writers at once, or again because it was damaged."""
+        """Further positions of a blob: two writers stored it at once, or it was stored again because it was damaged."""
         self._read_up_to: dict[str, int] = {}
         self._looked = False
         self._lock = threading.Lock()
 
     def seen(self, digest: bytes) -> list[PackedBlob]:
-        """Returns every place where a blob lies as far as this object looked, which it does not do now."""
+        """Returns the known positions of a blob, without reading the packs."""
         with self._lock:
             return self._places(digest)
 
     def known(self, digest: bytes) -> list[PackedBlob]:
-        """Returns every place where a blob lies, but for what others wrote since this object looked first."""
+        """Returns the known positions of a blob. It reads the packs if this object never did."""
         with self._lock:
             if not self._looked:
                 self._look_for_new()
             return self._places(digest)
 
     def find(self, digest: bytes) -> list[PackedBlob]:
-        """Returns every place where a blob lies, those included that others wrote meanwhile."""
+        """Returns all positions of a blob. It first reads the records that were added to any pack."""
         with self._lock:
             self._look_for_new()
             return self._places(digest)
 
     def append(self, digest: bytes, data: bytes) -> None:
-        """Adds a blob to this writer's pack, whole or not at all. Raises OSError."""
+        """Appends a blob to this writer's pack, completely or not at all. Raises OSError."""
         record = _HEAD.pack(_MARK, len(data), digest) + data
         with self._lock:
             try:
@@ -81,7 +81,7 @@ class BlobPacks:
             self._read_up_to[self._own] = start + len(record)
 
     def _write(self, record: bytes) -> int:
-        """Writes a record at the end of this writer's pack and returns where it begins."""
+        """Writes a record at the end of this writer's pack and returns its offset."""
         descriptor = os.open(self._own, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             start = os.fstat(descriptor).st_size
@@ -93,11 +93,11 @@ class BlobPacks:
                 os.ftruncate(descriptor, start)
                 raise
         finally:
-            os.close(descriptor)  # other machines see of a shared file what was there when it was closed
+            os.close(descriptor)  # on a network file system, other machines see the data after the close
         return start
 
     def _look_for_new(self) -> None:
-        """Notes the records that were added to any pack since the last look."""
+        """Adds the records that were appended to any pack since the last call."""
         self._looked = True
         with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
@@ -105,11 +105,11 @@ class BlobPacks:
                     self._note(digest, blob)
 
     def _new_records(self, path: str) -> Iterator[tuple[bytes, PackedBlob]]:
-        """Yields the whole records behind those that were read. Behind what is no record nothing can be found."""
+        """Yields the complete records of a pack after those that were read. It stops at bytes that are no record."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return  # what cannot be read is missing
+            return  # blobs in a pack that cannot be read count as missing
         try:
             size, start = os.fstat(descriptor).st_size, self._read_up_to.get(path, 0)
             while len(head := os.pread(descriptor, _HEAD.size, start)) == _HEAD.size:

@@ -1,4 +1,4 @@
-"""A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
+"""The folder of a contest: its file, its ledger, its key, the submissions, and a folder for each round and task."""
 
 import json
 from contextlib import AbstractContextManager, suppress
@@ -26,8 +26,8 @@ _IGNORE, _KEY = ".gitignore", "key"
 class ContestFolder:
     """The folder of one contest.
 
-    contest.yaml is the organizers' to edit; contest.sqlite, blobs/, rounds/*/*/ledger.sqlite and the two kinds of
-    secret (key, rounds/*/*/secret) are the record; everything else is made from them.
+    Organizers may edit contest.yaml. contest.sqlite, blobs/, rounds/*/*/ledger.sqlite and the two kinds of secret (key,
+    rounds/*/*/secret) are the record; everything else is made from them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class ContestFolder:
         return is_contest(self.path)
 
     def create(self) -> None:
-        """Makes the folder. Raises UsageError when it holds something already."""
+        """Creates the folder. Raises UsageError if it is not empty."""
         try:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UsageError(f"{self.path} is not empty; give a new folder")
@@ -53,21 +53,21 @@ class ContestFolder:
             raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
 
     def discard(self, *, begun: bool) -> None:
-        """Removes the contest file and, where opening had `begun`, what that made; then the folder, if it is empty."""
+        """Removes the contest file, the files of an opening that had `begun`, and the folder if it is then empty."""
         ledger = (CONTEST_LEDGER, f"{CONTEST_LEDGER}-wal", f"{CONTEST_LEDGER}-shm")
         for name in (FILE_NAME, *((_IGNORE, _KEY, *ledger) if begun else ())):
             (self.path / name).unlink(missing_ok=True)
-        with suppress(OSError):  # somebody put something into it
+        with suppress(OSError):  # it holds other files
             self.path.rmdir()
 
     def write_gitignore(self) -> None:
-        """Keeps the folder out of repositories: it holds secrets and strangers' submissions."""
+        """Keeps the folder out of git repositories: it holds secrets and strangers' submissions."""
         ignored = self.path / _IGNORE
         if not ignored.exists():
             write_whole(ignored, b"*\n")
 
     def require(self) -> None:
-        """Raises UsageError when no contest was opened here."""
+        """Raises UsageError if no contest was opened here."""
         if self.exists:
             return
         played = RoundFolder(self.path)
@@ -82,14 +82,13 @@ class ContestFolder:
         )
 
     def writing(self) -> AbstractContextManager[None]:
-        """Holds the contest for the moment that something is written; see `lock_contest`."""
+        """Locks the contest while something is written; see `lock_contest`."""
         return lock_contest(self.path)
 
     def ledger(self) -> Ledger:
-        """Returns the contest's ledger, made if it is not there: a file, unless `use_database` named a database.
+        """Returns the contest's ledger, created if it does not exist: a file, unless `use_database` named a database.
 
-        Raises:
-            StoreFault: what names the database is damaged, or the database cannot be reached.
+        Raises: StoreFault: the file that names the database is damaged, or the database cannot be reached.
         """
         path = self.path / DATABASE
         if not path.exists():
@@ -102,10 +101,9 @@ class ContestFolder:
             raise StoreFault(f"{problem}; put it back from a copy of the folder") from error
 
     def use_database(self, url: str, schema: str) -> None:
-        """Keeps the ledger of a contest that is being opened in a database, in a schema of its own.
+        """Makes a contest that is being opened keep its ledger in a database, in its own schema.
 
-        Raises:
-            UsageError: the URL is none, or the schema holds a contest already.
+        Raises: UsageError: the URL is invalid, or the schema holds a contest already.
             StoreFault: the database cannot be reached.
         """
         ledger = open_database(url, schema)
@@ -118,15 +116,15 @@ class ContestFolder:
         write_whole(self.path / DATABASE, document, 0o600)
 
     def blobs(self) -> Blobs:
-        """Returns what all rounds share."""
+        """Returns the blobs, which all rounds share."""
         return open_blobs(self.path / "blobs")
 
     def key(self) -> SigningKey:
-        """Returns the organizers' key. Raises StoreFault where it is lost: nothing else can sign for them."""
+        """Returns the organizers' key. Raises StoreFault if it is lost: without it nothing can be signed for them."""
         return SigningKey.read_file(self.path / _KEY)
 
     def create_key(self) -> SigningKey:
-        """Returns the organizers' key, drawn where there is none: for a contest that is being opened, and no other."""
+        """Returns the organizers' key, generated if there is none. Only for a contest that is being opened."""
         return SigningKey.read_or_generate(self.path / _KEY)
 
     def round(self, name: str, task: str) -> RoundFolder:
@@ -135,9 +133,9 @@ class ContestFolder:
 
 
 def contest_file(path: Path) -> Path:
-    """Returns the contest file that a path names: itself, or that of a contest's folder.
+    """Returns the contest file that a path names: the path itself, or the file in a contest's folder.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     if not path.exists():
         raise UsageError(f"there is no {path}; give a contest file, or a contest's folder")

@@ -1,4 +1,4 @@
-"""Every kind of event that a ledger may hold: those of every contest, and those of each format by its name."""
+"""All kinds of events that a ledger may hold: the core events, and the events of each installed format."""
 
 from functools import cache
 from typing import Any, get_args
@@ -15,7 +15,7 @@ def parse_event(body: dict[str, Any]) -> events.Event:
     """Returns the event that a ledger entry holds.
 
     Raises:
-        pydantic.ValidationError: it is no event.
+        pydantic.ValidationError: it is not an event.
         UsageError: it is an event of a format that is not installed, or that has no such event.
     """
     kind = body.get("kind")
@@ -25,7 +25,7 @@ def parse_event(body: dict[str, Any]) -> events.Event:
 
 
 def event_models() -> dict[str, type[BaseModel]]:
-    """Returns the model of every kind of event: what every contest has, then what the installed formats add."""
+    """Returns the model of every kind of event, by kind: the core events, then those of the installed formats."""
     core = {model.model_fields["kind"].default: model for model in get_args(events.CoreEvent)}
     formats = (plugins.load_plugin("formats", name) for name in plugins.plugin_names("formats"))
     return core | {each.model_fields["kind"].default: each for one in formats for each in one.event_types}

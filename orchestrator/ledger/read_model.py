@@ -1,4 +1,4 @@
-"""What the ledger says of a round, arrays included. Execution and the results meet here and nowhere else."""
+"""The state of a round with its arrays. Execution and scoring share nothing else."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -21,13 +21,14 @@ from orchestrator.ledger.stores.base import Blobs, get_array
 
 
 class RoundView:
-    """The fold of the ledger, safe to read from any thread while one thread adds to it.
+    """The fold of a round's ledger. Any thread may read it while one thread applies events.
 
-    Arrays come back from blobs: nothing that a job needs lives only in memory, so a resumed round is like any other.
+    Arrays are read from blobs: nothing that a job needs is only in memory, so a resumed round does not differ from
+    others.
     """
 
     has_pictures: ClassVar[bool] = True
-    """Whether the pictures themselves are at hand, not only what became of them."""
+    """Whether the pictures themselves are available, not only their outcomes."""
 
     def __init__(self, blobs: Blobs, history: Iterable[events.Event] = ()) -> None:
         self.round = Round()
@@ -37,7 +38,7 @@ class RoundView:
             self.apply(event)
 
     def apply(self, event: events.Event) -> None:
-        """Learns one event that was appended to the ledger."""
+        """Applies one event that was appended to the ledger."""
         with self._lock:
             self.round.apply(event)
 
@@ -54,24 +55,25 @@ class RoundView:
 
     @property
     def samples(self) -> Samples:
-        """The task's pictures and labels. Raises StoreFault when they cannot be read."""
+        """The task's pictures and labels. Raises StoreFault if they cannot be read."""
         if self.round.opening is None:
             raise StoreFault("the ledger is empty: no round was opened here")
         task = self.round.opening.task
         return Samples(get_array(self._blobs, task.pixels), get_array(self._blobs, task.labels), tuple(task.classes))
 
     def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
-        """Returns what an attack made, in the order of the samples; None until all of it is there.
+        """Returns an attack's adversarial examples, in the order of the samples; None until its job is finished.
 
-        Everybody gets the same arrays, and nobody may write to them.
+        All callers get the same arrays, which are read-only.
         """
         steps = self._steps_of_submission(Stage.PERTURB, attack)
         return self._read_examples((attack, ""), steps) if steps else None
 
     def cell_examples(self, cell: Cell) -> AdversarialExamples | None:
-        """Returns the pictures that a cell's defence is shown, made for it alone or for all; None until they are there.
+        """Returns the adversarial examples of a cell, made for its defence alone or for all; None until they are made.
 
-        Where its attack plays only some of the pictures, the others are clean. Nobody may write to the arrays.
+        If the attack plays only some of the pictures, the others are clean. The arrays are read-only. None for a clean
+        cell.
         """
         if cell.attack is None:
             return None
@@ -81,12 +83,12 @@ class RoundView:
         return self._read_examples((cell.attack, cell.defence), steps)
 
     def queried_cells(self) -> list[Cell]:
-        """Returns the cells whose pictures were made by asking the defence."""
+        """Returns the cells whose attack queried the defence, if their query job is finished."""
         with self._lock:
             return [cell for cell, job in self.round.query_jobs.items() if job in self.round.finished_jobs]
 
     def query_record(self, cell: Cell) -> QueryRecord | None:
-        """Returns what a defence was asked while a cell's pictures were made, None where it was not."""
+        """Returns the record of the attack's queries to a cell's defence, None if there were none."""
         steps = self.query_steps(cell)
         if not steps:
             return None
@@ -100,7 +102,7 @@ class RoundView:
         return record
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
-        """Returns a defence's answers [n] per cell, `NOT_ASKED` where there is none."""
+        """Returns a defence's answers [n] per cell, `NOT_ASKED` for pictures without an answer."""
         cells: dict[Cell, Answers] = {}
         for step in self._steps_of_submission(Stage.CLASSIFY, defence):
             rows = get_array(self._blobs, step.blobs["rows"])
@@ -120,7 +122,7 @@ class RoundView:
     def scores(self, defence: str, count: int) -> dict[Cell, Scores]:
         """Returns the scores [n, classes] that a defence gave, per cell, NaN where it gave none.
 
-        Nothing of a round whose format keeps none.
+        Empty if the round's format keeps no scores.
         """
         cells: dict[Cell, Scores] = {}
         for step in self._steps_of_submission(Stage.CLASSIFY, defence):
@@ -135,9 +137,10 @@ class RoundView:
         return cells
 
     def cells(self) -> Iterator[tuple[Cell, Answers]]:
-        """Yields every cell between those who play in this round with its answers [n], a defence after another.
+        """Yields every cell of the round's submissions with its answers [n], one defence after another.
 
-        A sandbox that an earlier round played may also have seen the pictures of an attack that left since.
+        It leaves out attacks that are not in this round: a job reused from an earlier round may have cells of such an
+        attack.
         """
         roster, count = self.round.roster, len(self.samples)
         attacks = {None, *(attack.id for attack in roster.by_side(Side.ATTACK))}
@@ -154,7 +157,7 @@ class RoundView:
             return [[step for _, step in sorted(self.round.steps.get(job, {}).items())] for job in jobs]
 
     def read_array(self, step: events.StepFinished, name: str) -> NDArray[Any]:
-        """Returns an array of a step. Raises StoreFault when it cannot be read."""
+        """Returns an array of a step. Raises StoreFault if it cannot be read."""
         return get_array(self._blobs, step.blobs[name])
 
     def step_examples(self, step: events.StepFinished) -> AdversarialExamples:
@@ -172,11 +175,11 @@ class RoundView:
         return self.round.opening.task.count
 
     def _read_examples(self, key: tuple[str, str], steps: list[events.StepFinished]) -> AdversarialExamples:
-        """Returns what an attack made for a defence, or with "" for all, in these steps."""
+        """Returns the adversarial examples of these steps. `key` is the attack and the defence, "" for all defences."""
         return self._examples.read(key, steps, self.samples.pixels if key[1] else None)
 
     def query_steps(self, cell: Cell) -> list[events.StepFinished]:
-        """Returns the steps in which a cell's pictures were made by asking its defence, once all of them are there."""
+        """Returns the steps of a cell's query job in which pictures were made; none until the job is finished."""
         with self._lock:
             job = self.round.query_jobs.get(cell, "")
             if job not in self.round.finished_jobs:
@@ -185,7 +188,7 @@ class RoundView:
         return [step for step in steps if "index" in step.blobs]
 
     def query_check(self, job: str) -> events.StepFinished | None:
-        """Returns the step of a finished query job in which questions were asked again, None where none were."""
+        """Returns the step of a finished query job in which questions were asked again, None if there is none."""
         with self._lock:
             steps = self.round.steps.get(job, {}).values() if job in self.round.finished_jobs else ()
             return next((step for step in steps if "checked_rows" in step.blobs), None)

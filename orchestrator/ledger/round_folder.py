@@ -1,4 +1,4 @@
-"""Where things lie: a round's folder."""
+"""The output folder of a round: its ledger, blobs, secret and derived files, and its locks."""
 
 import errno
 import fcntl
@@ -19,16 +19,16 @@ from orchestrator.ledger.stores.base import Blobs, Ledger
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
 DATABASE = "database.json"
-"""Stands in its place where the ledger is in a database: where that is. It may hold a password."""
+"""Replaces `CONTEST_LEDGER` if the ledger is in a database: says which database. It may hold a password."""
 SECRET_BYTES = 32
 LOCK_WAIT_SECONDS = 300.0
-"""Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
+"""How long to wait for another command that writes to a contest. Writing a large contest's results takes a minute."""
 _LOCK_POLL_SECONDS = 0.02
-"""Seconds between two looks whether a folder is free."""
+"""Seconds between two attempts to lock a folder."""
 _GLANCE_SECONDS = 0.2
-"""Seconds that a round is waited for where it seems to be played: `is_played` may be looking at that moment."""
+"""How long to wait for a round's lock: `is_played` of another process may hold it for a moment."""
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What goes wrong with a disk, and not with what the operator asked for."""
+"""Errors of the disk, as opposed to errors in the operator's arguments."""
 _OWN_NAMES = frozenset(
     {
         ".gitignore",
@@ -49,13 +49,11 @@ _OWN_NAMES = frozenset(
 
 @contextmanager
 def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[None]:
-    """Holds a folder for this process, and no longer than it lives: a killed one leaves nothing to be cleared away.
+    """Locks a folder for this process. The lock ends with the process, so a killed one leaves nothing to clear away.
 
-    Another holder is waited for, `patience` seconds at most.
+    If another process holds the lock, waits for at most `patience` seconds.
 
-    Raises:
-        Busy: another still holds it; says `busy`.
-        StoreFault: nothing can be held there.
+    Raises: Busy: another process still holds it; the message is `busy`. StoreFault: the folder cannot be locked.
     """
     until = time.monotonic() + patience
     path = folder / "lock"
@@ -72,7 +70,7 @@ def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[N
 
 
 def _try_lock(path: Path, file: TextIO) -> bool:
-    """Returns whether a lock file is this process's now. Raises StoreFault where files cannot be locked."""
+    """Returns whether this process got the lock. Raises StoreFault if files cannot be locked there."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -84,10 +82,10 @@ def _try_lock(path: Path, file: TextIO) -> bool:
 
 @contextmanager
 def lock_contest(folder: Path) -> Iterator[None]:
-    """Holds a contest's folder for the moment that an entry of its ledger, or files made from it, are written.
+    """Locks a contest's folder to write entries of its ledger, or files that are made from it.
 
-    It is never held while anything is played, built or tried, so others wait a moment at most.
-    Raises like `lock_folder`.
+    No caller holds the lock while it plays, builds or tries a submission, so others wait only for a moment. Raises like
+    `lock_folder`.
     """
     waited = f"{LOCK_WAIT_SECONDS:g} s"
     busy = f"another command has been writing to the contest in {folder} for {waited}; wait for it or end it"
@@ -101,19 +99,19 @@ def is_contest(folder: Path) -> bool:
 
 
 def open_ledger(path: Path) -> Ledger:
-    """Returns the ledger in a file, made if it is not there."""
+    """Returns the ledger in a file, created if it does not exist."""
     ledger: Ledger = plugins.load_plugin("stores", "sql")(f"sqlite:///{path}")
     return ledger
 
 
 def open_database(url: str, schema: str) -> Ledger:
-    """Returns the ledger in a database, made if it is not there. Raises UsageError for a URL that is none."""
+    """Returns the ledger in a database, created if it does not exist. Raises UsageError for an invalid URL."""
     ledger: Ledger = plugins.load_plugin("stores", "sql")(url, schema=schema)
     return ledger
 
 
 def open_blobs(folder: Path, *, pack: bool = False) -> Blobs:
-    """Returns what is kept below a folder; with `pack`, the small blobs that are put there go into one file."""
+    """Returns the blobs in a folder. With `pack`, new small blobs go into one file."""
     blobs: Blobs = plugins.load_plugin("stores", "folder")(folder, pack=pack)
     return blobs
 
@@ -121,8 +119,8 @@ def open_blobs(folder: Path, *, pack: bool = False) -> Blobs:
 class RoundFolder:
     """The output folder of one round.
 
-    ledger.sqlite, blobs/ and secret are the record; results.json, cells.csv and report/ are folded from it and can be
-    made again at any time. `images/` holds what the process backend admitted.
+    ledger.sqlite, blobs/ and secret are the record; results.json, cells.csv and report/ are made from it and can be
+    made again at any time. `images/` holds the copies of submissions that the process backend admitted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -130,7 +128,7 @@ class RoundFolder:
 
     @property
     def contest_path(self) -> Path | None:
-        """The folder of the contest that this is a round of, None for a round by itself."""
+        """The folder of the contest that this round belongs to, None for a round by itself."""
         above = self.path.resolve().parent.parent.parent
         return above if is_contest(above) else None
 
@@ -141,18 +139,18 @@ class RoundFolder:
 
     @property
     def results_path(self) -> Path:
-        """The results file, which is written after what goes with it and taken away before it is wrong."""
+        """The results file. It is written after the files that belong to it, and removed before it becomes outdated."""
         return self.path / "results.json"
 
     def discard_results(self) -> None:
-        """Takes the results file away. Raises StoreFault where it cannot be."""
+        """Removes the results file. Raises StoreFault if it cannot be removed."""
         try:
             self.results_path.unlink(missing_ok=True)
         except OSError as error:
             raise write_fault(self.results_path, error) from error
 
     def create(self) -> None:
-        """Makes the folder. Raises UsageError when something else lies there, StoreFault where a disk is full."""
+        """Creates the folder. Raises UsageError if it holds other files, StoreFault if the disk is full or fails."""
         ignored = self.path / ".gitignore"
         try:
             others = {entry.name for entry in self.path.iterdir()} - _OWN_NAMES if self.path.is_dir() else set()
@@ -160,7 +158,7 @@ class RoundFolder:
             if others and not self.exists:
                 raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
             self.path.mkdir(parents=True, exist_ok=True)
-            # The folder holds the round's secret: it is not for anybody's repository.
+            # The folder holds the round's secret, so it must not get into a repository.
             if not ignored.exists() or ignored.read_bytes() != b"*\n":
                 ignored.write_bytes(b"*\n")
         except OSError as error:
@@ -170,7 +168,7 @@ class RoundFolder:
 
     @contextmanager
     def create_or_undo(self) -> Iterator[None]:
-        """Makes the folder; where nothing was begun in it, because that was refused, it is taken away again."""
+        """Creates the folder. Removes it again if the body is refused before a round is opened in it."""
         fresh = not self.path.exists()
         self.create()
         try:
@@ -182,11 +180,11 @@ class RoundFolder:
 
     @property
     def exchange_path(self) -> Path:
-        """The folder through which controller and drivers talk; it lies beside the blobs."""
+        """The folder through which the controller and drivers communicate, next to the blobs."""
         return (self.contest_path or self.path) / "cluster"
 
     def require(self) -> None:
-        """Raises UsageError when no round was opened here."""
+        """Raises UsageError if no round was opened here."""
         if not self.exists and is_contest(self.path):
             lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
             round_paths = ", ".join(str(self.path / place) for place in lies) or "no round was played yet"
@@ -198,35 +196,36 @@ class RoundFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Holds the round for this process, and removes what a killed one left half-written.
+        """Locks the round for this process, and removes partial files that a killed process left.
 
-        Raises:
-            UsageError: another orchestrator plays it.
-            StoreFault: nothing can be held there.
+        Raises: Busy: another orchestrator plays it. StoreFault: the folder cannot be locked.
         """
         busy = f"another orchestrator plays the round in {self.path}; wait for it or end it"
         with lock_folder(self.path, busy, patience=_GLANCE_SECONDS):
-            with self.writing():  # results of this round are written by other commands too
+            with self.writing():  # other commands write results of this round too
                 found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
                 for path in chain(*found, self._blobs_path.glob(f"*/{UNFINISHED_PREFIX}*")):
-                    with suppress(OSError):  # the next one tries again
+                    with suppress(OSError):  # the next run tries again
                         path.unlink()
             yield
 
     def is_played(self) -> bool:
-        """Returns whether a process plays the round at this moment. It changes nothing."""
+        """Returns whether a process plays the round at this moment. It writes nothing."""
         try:
             with (self.path / "lock").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # nobody ever held it, or nothing can be held there
+        except OSError:  # there is no lock file, or files cannot be locked there
             return False
         return False
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Holds what the round's results are made of besides its own ledger: the contest's, where it is part of one."""
+        """Locks the contest that this round belongs to, since its results also depend on the contest's ledger.
+
+        Does nothing for a round by itself.
+        """
         if self.contest_path is None:
             yield
             return
@@ -234,11 +233,11 @@ class RoundFolder:
             yield
 
     def ledger(self) -> Ledger:
-        """Returns the round's ledger, made if it is not there."""
+        """Returns the round's ledger, created if it does not exist."""
         return open_ledger(self.path / "ledger.sqlite")
 
     def blobs(self, *, pack: bool = False) -> Blobs:
-        """Returns the round's blobs; the rounds of one contest share theirs. `pack` is for who plays the round."""
+        """Returns the round's blobs, which the rounds of a contest share. The process that plays it sets `pack`."""
         return open_blobs(self._blobs_path, pack=pack)
 
     @property
@@ -246,10 +245,10 @@ class RoundFolder:
         return (self.contest_path or self.path) / "blobs"
 
     def secret(self) -> bytes:
-        """Returns the round's secret, drawn the first time; only its owner can read the file.
+        """Returns the round's secret, drawn at the first call. Only the file's owner can read it.
 
-        It is there before the ledger is, so that one which is lost is never drawn anew. An empty file is one whose
-        drawing was killed. Raises StoreFault when it is lost or damaged, or cannot be written.
+        It is written before the ledger exists; once there is a ledger, a lost secret is never drawn again. An empty
+        file was left by a kill while it was written. Raises StoreFault if it is lost or damaged, or cannot be written.
         """
         path = self.path / "secret"
         try:
@@ -262,7 +261,7 @@ class RoundFolder:
             if path.exists():
                 write_whole(path, secrets.token_bytes(SECRET_BYTES), 0o600)
             else:
-                write_once(path, secrets.token_bytes(SECRET_BYTES), 0o600)  # of two controllers that begin, one draws
+                write_once(path, secrets.token_bytes(SECRET_BYTES), 0o600)  # of two controllers, one writes
             secret = path.read_bytes()
         if len(secret) != SECRET_BYTES:
             remedy = "put it back from a copy of the folder, or play the round again into a new one"
@@ -271,7 +270,7 @@ class RoundFolder:
         return secret
 
     def write_file(self, name: str, text: str) -> Path:
-        """Writes a derived file whole or not at all, and returns its path. Raises StoreFault."""
+        """Writes a derived file completely or not at all, and returns its path. Raises StoreFault."""
         path = self.path / name
         write_whole(path, text.encode())
         return path

@@ -1,4 +1,4 @@
-"""The season that a contest's ledger tells, and what it says of the submissions of a round."""
+"""Folds a contest's ledger into a season, and computes what the season means for a round."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from orchestrator.ledger.stores.base import LedgerEntry
 
 
 def fold_season(entries: Iterable[LedgerEntry]) -> Season:
-    """Returns the season that a contest's ledger tells."""
+    """Returns the season that results from the entries of a contest's ledger."""
     season = Season()
     for entry in entries:
         if isinstance(entry.event, contest_events.ContestEvent):
@@ -22,32 +22,30 @@ def fold_season(entries: Iterable[LedgerEntry]) -> Season:
 def format_of_round(
     opened: events.RoundOpened, season: Season | None = None, rules: dict[str, Any] | None = None
 ) -> Format[Any]:
-    """Returns the format of a round with the rules that hold for it: these, or those in force, or its own.
+    """Returns the format of a round. Its rules are `rules`, or those in force in the season, or those of the round.
 
-    Raises:
-        UsageError: the format is not installed.
-        pydantic.ValidationError: these are no rules of it.
+    Raises: UsageError: the format is not installed. pydantic.ValidationError: the rules are not valid for the format.
     """
     changed = season.rules if season is not None else None
     return _make_format(opened.contest, rules or changed)
 
 
 def format_of_season(season: Season) -> Format[Any]:
-    """Returns the format of a contest that was opened, with the rules in force. Raises like `format_of_round`."""
+    """Returns the format of an opened contest with the rules in force. Raises like `format_of_round`."""
     if season.opening is None:
         raise ValueError("the contest was not opened")
     return _make_format(season.opening.contest, season.rules)
 
 
 def _make_format(contest: Mapping[str, Any], rules: Mapping[str, Any] | None) -> Format[Any]:
-    """Returns the format that a resolved contest file names, with these rules or else the file's own."""
+    """Returns the format that a resolved contest file names, with these rules or the file's own."""
     kind = plugins.load_plugin("formats", contest["format"])
     found: Format[Any] = kind(kind.rules_type.model_validate(rules or contest["rules"]))
     return found
 
 
 def season_state(contest_format: Format[Any], season: Season, opened: events.RoundOpened) -> SeasonState:
-    """Returns what a season says that bears on a round."""
+    """Returns the part of a season that affects a round."""
     where = RoundOfSeason(opened.round, opened.task.name, season)
     return SeasonState(
         {entry.id: contest_format.eligibility(entry, where) for entry in season.entries_of_task(where.task)},

@@ -1,7 +1,7 @@
-"""What each attack made, put together once for everybody in this process who reads it.
+"""The adversarial examples of each attack, assembled once and shared by all readers in this process.
 
-Jobs, scores and reports read the same pictures again and again, several at a time. They lie in files without a name
-that are mapped into memory: the kernel may write them out where memory is short, and a file goes with its last reader.
+Jobs, scoring and reports read the same pictures repeatedly, several at a time. The arrays are mapped from unnamed
+temporary files: the kernel may write them out if memory is short, and a file disappears with its last reader.
 """
 
 import os
@@ -26,7 +26,7 @@ _ARRAYS = ("index", "candidates", "forfeits", "violations", "distances")
 
 
 class SharedExamples:
-    """Reads adversarial examples from the blobs of an attack's steps. Threads may share it."""
+    """Reads adversarial examples from the blobs of an attack's steps. It is safe for threads."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -37,18 +37,19 @@ class SharedExamples:
     def read(
         self, key: tuple[str, str], steps: Sequence[events.StepFinished], clean: Pixels | None = None
     ) -> AdversarialExamples:
-        """Returns what an attack made in these steps, in the order of the samples. Nobody may write to its arrays.
+        """Returns the adversarial examples of these steps, in the order of the samples. The arrays are read-only.
 
         Args:
-            key: the attack, and the defence that it made the pictures for, "" for all of them.
+            key: the attack, and the defence that it made the pictures for, "" for all defences.
             steps: the steps.
-            clean: the task's pictures [n, c, h, w], which stand where the attack played none; None where it played all.
+            clean: the task's pictures [n, c, h, w], used where the attack played none; None if it played all of them.
 
         Raises:
-            StoreFault: a blob is missing or damaged, or holds no pictures like those of the other steps.
+            StoreFault: a blob is missing or damaged, or its pictures differ in shape or type from those of the other
+                steps.
         """
         digests = [tuple(step.blobs[name] for name in _ARRAYS) for step in steps]
-        with self._lock:  # whoever wants the same meanwhile waits for it
+        with self._lock:  # another thread that reads the same key waits here
             known = self._known.get(key)
             if known is None or known[0] != digests:
                 known = self._known[key] = digests, self._read(steps, clean)
@@ -86,20 +87,20 @@ class SharedExamples:
 
 
 def _placed(places: NDArray[np.integer], values: NDArray[S], into: NDArray[S]) -> NDArray[S]:
-    """Returns an array with values at their places."""
+    """Returns `into` with the values at their places."""
     into[places] = values
     return into
 
 
 class _MappedMemory:
-    """Hands out arrays u8 that lie in few files, each twice as large as the last: a mapping keeps its file open."""
+    """Allocates u8 arrays in a few files, each twice as large as the last: every mapping keeps its file open."""
 
     def __init__(self) -> None:
         self._free = np.empty(0, np.uint8)
         self._next_bytes = _FIRST_FILE_BYTES
 
     def array(self, shape: tuple[int, ...]) -> Pixels:
-        """Returns a new array, in memory where no file of that size can be made."""
+        """Returns a new array; in plain memory if no file of that size can be made."""
         size = int(np.prod(shape))
         if size > len(self._free):
             self._free = _mapped_file(max(size, self._next_bytes))
@@ -111,7 +112,7 @@ class _MappedMemory:
 def _mapped_file(size: int) -> NDArray[np.uint8]:
     try:
         with tempfile.TemporaryFile() as file:
-            os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so here, not by a signal later
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk fails here, not by a signal later
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
     except OSError:  # no folder to write to, or no room in it
         return np.empty(size, np.uint8)

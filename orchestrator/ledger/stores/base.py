@@ -1,7 +1,7 @@
-"""The record of a round: a hash-chained ledger of events, and blobs by their SHA-256.
+"""The record of a round: a hash-chained ledger of events, and blobs named by their SHA-256.
 
-A ledger is of one version (`domain.versions`), which its first event states. The time of an entry is never before that
-of the entry in front of it: what is earlier is the ledger's order, and the times do not contradict it.
+A ledger has one version (`domain.versions`), which its first event states. An entry's time is never before that of the
+previous entry: the order of the entries decides which of two is earlier, and the times do not contradict it.
 """
 
 import functools
@@ -29,18 +29,19 @@ GENESIS = "sha256:" + "0" * 64
 
 SALT_BYTES = 16
 TIME_PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00"
-"""How a ledger writes a time: in UTC, to the millisecond. Written so, times sort as they follow each other."""
+"""The form of a time in a ledger: UTC, to the millisecond. As text, such times sort in their order."""
 _TIME = re.compile(TIME_PATTERN)
 _OPENINGS = frozenset(kind.model_fields["kind"].default for kind in (ContestOpened, RoundOpened))
 
 
 class LedgerEntry(NamedTuple):
-    """One event in the chain. `leaf` covers it alone, `hash` the leaf and the hash before it.
+    """One event in the chain. `leaf` is the hash of the entry alone, `hash` that of the leaf and the previous hash.
 
-    So an entry can be withheld and its leaf shown: the chain still holds, and the random `salt`, 32 hex digits, keeps
-    everybody from guessing what was withheld.
+    So a bundle can withhold an entry and show its leaf: the chain can still be verified, and the random `salt`, 32 hex
+    digits, prevents guessing the event.
 
-    A tuple, as a large round makes 200,000 and reads them: a frozen dataclass takes three times as long to make.
+    It is a tuple because a large round writes and reads 200,000: a frozen dataclass takes three times as long to
+    create.
     """
 
     seq: int
@@ -48,24 +49,24 @@ class LedgerEntry(NamedTuple):
     salt: str
     event: Event
     text: str
-    """The event as canonical JSON, which is what the leaf covers."""
+    """The event as canonical JSON, from which the leaf is computed."""
     previous: str
     leaf: str
     hash: str
 
 
 def format_time(moment: datetime) -> str:
-    """Returns a moment as a ledger writes it."""
+    """Returns a time in the form of a ledger, `TIME_PATTERN`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def entry_time(clock: str, previous: str) -> str:
-    """Returns the time of an entry: the clock's, or that of the entry in front where the clock is behind it."""
+    """Returns the time of an entry: the clock's, or the previous entry's if the clock is behind it."""
     return max(clock, previous)
 
 
 def require_version(first: Any, location: str) -> None:
-    """Raises StoreFault where the first event of a ledger, as JSON, is that of a ledger of another version."""
+    """Raises StoreFault if `first`, the JSON value of a ledger's first event, has another version."""
     if not isinstance(first, dict) or first.get("kind") not in _OPENINGS:
         return
     version = first.get("ledger_version", 1)
@@ -80,13 +81,13 @@ def new_salt() -> str:
 
 _ARRAY_1_0 = np.lib.format.magic(1, 0)
 _ARRAY_PREFIX = struct.Struct(f"<{len(_ARRAY_1_0)}sH")
-"""How a file of NumPy begins, in version 1.0 of its format, with the length of the rest of its header."""
+"""The start of a NumPy file in version 1.0 of the format: the magic bytes and the length of the rest of the header."""
 _json_text = json.encoder.encode_basestring
 
 
 def leaf_hash(seq: int, time: str, salt: str, text: str) -> str:
     """Returns the leaf of an entry whose event, as canonical JSON, is `text`."""
-    # In the order of their names, and so canonical as a whole; RFC 8785 writes texts as `json` does.
+    # The names are sorted, so the whole text is canonical; RFC 8785 writes strings as `json` does.
     return digest(f'{{"event":{text},"salt":{_json_text(salt)},"seq":{seq:d},"time":{_json_text(time)}}}')
 
 
@@ -96,7 +97,7 @@ def entry_hash(previous: str, leaf: str) -> str:
 
 
 def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> LedgerEntry:
-    """Returns the entry that follows `previous`. Raises ValueError for a time in another form than `format_time`'s."""
+    """Returns the entry that follows `previous`. Raises ValueError if the time is not in the form of `format_time`."""
     if not _TIME.fullmatch(time):
         raise ValueError(f"{time!r} is not a time of a ledger; use format_time")
     text = event_text(event)
@@ -105,7 +106,7 @@ def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> L
 
 
 class Ledger(Protocol):
-    """The append-only record. Everything else is derived from it."""
+    """The append-only sequence of entries. Everything else is derived from it."""
 
     @property
     def head(self) -> str:
@@ -113,45 +114,44 @@ class Ledger(Protocol):
         ...
 
     def append(self, *events: Event, time: str) -> str:
-        """Adds events after the head, all or none, and returns the time that they bear: see `entry_time`.
+        """Appends events after the head, all or none, and returns the time of their entries: see `entry_time`.
 
-        Raises:
-            Conflict: somebody else appended; see `read_new`.
+        Raises: Conflict: another process appended first; see `read_new`.
         """
         ...
 
     def read(self) -> Iterator[LedgerEntry]:
-        """Yields the entries up to the head in order. Raises StoreFault at the first that breaks the chain."""
+        """Yields the entries up to the head, in order. Raises StoreFault at the first that breaks the chain."""
         ...
 
     def read_new(self) -> Iterator[LedgerEntry]:
-        """Yields the entries that others appended after the head, which moves on with each. Raises like `read`."""
+        """Yields the entries that other processes appended after the head, and advances it. Raises like `read`."""
         ...
 
     def close(self) -> None:
-        """Lets go of the store."""
+        """Closes the store."""
         ...
 
 
 class Blobs(Protocol):
-    """Bytes kept by what they are."""
+    """A content-addressed store: bytes named by their digest."""
 
     def put(self, data: bytes) -> str:
-        """Keeps the bytes and returns their digest. Keeping them twice costs nothing."""
+        """Stores the bytes and returns their digest. Bytes that are stored already take no more space."""
         ...
 
     def get(self, digest: str) -> bytes:
-        """Returns the bytes. Raises StoreFault when they are missing or not what the digest says."""
+        """Returns the bytes. Raises StoreFault if they are missing or do not have this digest."""
         ...
 
 
 def put_array(blobs: Blobs, array: NDArray[Any]) -> str:
-    """Keeps an array in NumPy's file format and returns its digest."""
+    """Stores an array in NumPy's file format and returns its digest."""
     return blobs.put(_encode_array(array))
 
 
 def array_digest(array: NDArray[Any]) -> str:
-    """Returns what `put_array` would, and keeps nothing."""
+    """Returns the digest that `put_array` would return, without storing the array."""
     return digest(_encode_array(array))
 
 
@@ -164,7 +164,7 @@ def _encode_array(array: NDArray[Any]) -> bytes:
 
 
 def get_array(blobs: Blobs, digest: str) -> NDArray[Any]:
-    """Returns a kept array, without unpickling anything. Raises StoreFault when the blob is missing or no array."""
+    """Returns a stored array, without unpickling. Raises StoreFault if the blob is missing or is not an array."""
     data = blobs.get(digest)
     try:
         return _parse_array(data)
@@ -173,7 +173,7 @@ def get_array(blobs: Blobs, digest: str) -> NDArray[Any]:
 
 
 def _parse_array(data: bytes) -> NDArray[Any]:
-    """Returns the array in a file of NumPy. Raises ValueError or struct.error where it is none."""
+    """Returns the array in the bytes of a NumPy file. Raises ValueError or struct.error if there is none."""
     if not data.startswith(_ARRAY_1_0):
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
         return array
@@ -186,7 +186,7 @@ def _parse_array(data: bytes) -> NDArray[Any]:
 
 @functools.lru_cache(256)
 def _array_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Returns what stands in a file before an array's bytes in C order: a round has few of these, and many files."""
+    """Returns the header of a NumPy file with an array in C order. A round has many files and few different headers."""
     buffer = io.BytesIO()
     described = {"shape": shape, "fortran_order": False, "descr": np.lib.format.dtype_to_descr(dtype)}
     np.lib.format.write_array_header_1_0(buffer, described)
@@ -195,7 +195,7 @@ def _array_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @functools.lru_cache(256)
 def _array_layout(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
-    """Returns the shape, order and type that a header says. Raises ValueError for objects, and for what is no shape."""
+    """Returns the shape, order and type from a header. Raises ValueError for arrays of objects and negative sizes."""
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header[len(_ARRAY_1_0) :]))
     if dtype.hasobject or min(shape, default=0) < 0:
         raise ValueError("an array of objects, or of a negative size")

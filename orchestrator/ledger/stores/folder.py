@@ -1,7 +1,7 @@
-"""Blobs by their SHA-256, written whole or not at all: each in a file of its own, or small ones in packs.
+"""Blobs named by their SHA-256, written completely or not at all: each in its own file, or small ones in packs.
 
-They are not forced to the disk one by one: a killed process loses none, and what a power cut damages is found by its
-digest and played again (`execution.reuse`).
+They are not flushed to the disk one by one. A killed process loses none; a blob that a power failure damages is
+detected by its digest, and its step is played again (`execution.reuse`).
 """
 
 import os
@@ -16,20 +16,20 @@ from orchestrator.files import UNFINISHED_PREFIX
 from orchestrator.ledger.blob_packs import BlobPacks, PackedBlob
 
 LARGEST_PACKED_BYTES = 65_536
-"""The most bytes of a blob that is put into a pack; what is larger has a file of its own."""
+"""The size of the largest blob that goes into a pack. A larger blob has its own file."""
 
 
 class FolderBlobs:
-    """Blobs under one folder: `ab/cdef...` for `sha256:abcdef...`, or in `packs` (`ledger.blob_packs`).
+    """Blobs in one folder: `ab/cdef...` for `sha256:abcdef...`, or in `packs` (`ledger.blob_packs`).
 
-    Their paths are plain strings: a large round has 100,000, and making a `Path` takes longer than reading most files.
+    Paths are plain strings: a large round has 100,000, and creating a `Path` takes longer than reading most files.
 
     Args:
-        folder: where they are kept, made where there is none.
-        pack: whether small blobs go into a pack, for who puts many. Who reads finds them either way.
+        folder: the folder of the blobs, created if it does not exist.
+        pack: whether new small blobs go into a pack, for a process that stores many. Readers find them either way.
 
     Raises:
-        StoreFault: the folder cannot be made.
+        StoreFault: the folder cannot be created.
     """
 
     def __init__(self, folder: Path, *, pack: bool = False) -> None:
@@ -41,7 +41,7 @@ class FolderBlobs:
             raise self._not_kept(error) from error
 
     def put(self, data: bytes) -> str:
-        """Keeps the bytes and returns their digest; a reader never sees half a blob."""
+        """Stores the bytes and returns their digest. A reader never sees a partial blob."""
         name = digest_of(data)
         if len(data) <= self._largest_packed:
             self._pack(name, data)
@@ -52,7 +52,7 @@ class FolderBlobs:
         try:
             try:
                 _write(path, data)
-            except FileNotFoundError:  # the first of its folder, or a round that began took the file for a killed one's
+            except FileNotFoundError:  # no folder yet, or a starting round took the file for a killed process's
                 Path(path).parent.mkdir(exist_ok=True)
                 _write(path, data)
         except OSError as error:
@@ -68,7 +68,7 @@ class FolderBlobs:
                 raise self._not_kept(error) from error
 
     def get(self, digest: str) -> bytes:
-        """Returns the bytes. Raises StoreFault when they are missing or damaged."""
+        """Returns the bytes. Raises StoreFault if they are missing or damaged."""
         key, path = _key(digest), self._path(digest)
         data = _read_packed(self._packs.seen(key), digest)
         if data is not None:
@@ -97,7 +97,7 @@ class FolderBlobs:
 
 
 def _key(digest: str) -> bytes:
-    """Returns a digest as packs name it; nothing is under that of a text that is no digest."""
+    """Returns the raw bytes of a digest, the key of packs; b"", under which there is nothing, if it is not a digest."""
     try:
         return bytes.fromhex(digest.partition(":")[2])
     except ValueError:
@@ -105,7 +105,7 @@ def _key(digest: str) -> bytes:
 
 
 def _read_packed(places: Iterable[PackedBlob], name: str) -> bytes | None:
-    """Returns the bytes at the first place where they are what their name says, None where they are at none."""
+    """Returns the bytes of the first place whose content has the digest `name`, None if there is no such place."""
     for place in places:
         with suppress(OSError):
             if digest_of(data := place.read()) == name:
@@ -119,7 +119,7 @@ def _read(path: str) -> bytes:
 
 
 def _is_intact(path: str, name: str) -> bool:
-    """Returns whether a file is there and still what its name says: a damaged one is written again."""
+    """Returns whether the file exists and has the digest `name`. A damaged file is written again."""
     try:
         return digest_of(_read(path)) == name
     except OSError:
@@ -131,7 +131,7 @@ def _write(path: str, data: bytes) -> None:
     with open(fresh, "xb", opener=_private) as file:
         try:
             file.write(data)
-            file.flush()  # before it has its name: a full disk says so here, and a kill leaves no half of it there
+            file.flush()  # before the rename: a full disk fails here, and a kill leaves no partial blob under the name
             os.replace(fresh, path)  # noqa: PTH105  see FolderBlobs
         except BaseException:
             Path(fresh).unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    """Opens a file that nobody else can read: labels are among the blobs."""
+    """Opens a file that only its owner can read: some blobs are labels."""
     return os.open(path, flags, 0o600)
 
 

@@ -1,4 +1,4 @@
-"""A ledger and blobs that live as long as the process, for tests and trials."""
+"""A ledger and blobs in memory, for tests and trials."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ class MemoryLedger:
         return self._entries[-1].hash if self._entries else base.GENESIS
 
     def append(self, *events: Event, time: str) -> str:
-        """Adds events, and returns the time that they bear."""
+        """Appends events, and returns the time of their entries."""
         time = base.entry_time(time, self._entries[-1].time if self._entries else time)
         for event in events:
             entry = base.make_entry(self.head, len(self._entries) + 1, time, event, base.new_salt())
@@ -46,13 +46,13 @@ class MemoryBlobs:
         self._blobs: dict[str, bytes] = {}
 
     def put(self, data: bytes) -> str:
-        """Keeps the bytes and returns their digest."""
+        """Stores the bytes and returns their digest."""
         name = digest_of(data)
         self._blobs[name] = bytes(data)
         return name
 
     def get(self, digest: str) -> bytes:
-        """Returns the bytes. Raises StoreFault when they are missing."""
+        """Returns the bytes. Raises StoreFault if they are missing."""
         try:
             return self._blobs[digest]
         except KeyError:

@@ -1,7 +1,8 @@
 """The ledger in a database: SQLite in a file by default, or PostgreSQL by its URL.
 
-One table, one row an event. Triggers of the database refuse to change or remove a row; the hash chain shows where
-somebody removed the triggers first. In PostgreSQL each ledger has a schema of its own, so one database holds many.
+It is one table with one row for each event. Triggers in the database refuse to change or remove a row; if somebody
+removes the triggers first, the hash chain reveals the change. In PostgreSQL each ledger has its own schema, so one
+database can hold many.
 """
 
 import importlib
@@ -65,30 +66,30 @@ _APPEND_ONLY_POSTGRESQL = [
     ),
 ]
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-"""Database -> the SQLAlchemy dialect and driver that it is reached with."""
+"""The SQLAlchemy dialect and driver for each database."""
 _SET_UP_LOCK = 0x5350_4152
-"""An advisory lock of PostgreSQL's: two commands that come first make the tables one after the other."""
+"""The key of an advisory lock in PostgreSQL: of two commands that start at once, one creates the tables."""
 
 _RESTORE_REMEDY = "put it back from a copy of the folder, or play into a new folder"
 _ROWS_PER_QUERY = 2000
 LOCK_TIMEOUT_SECONDS = 10.0
-"""Seconds that another program's lock on a SQLite file is waited for, each time."""
+"""How long to wait for another program's lock on a SQLite file, each time."""
 _log = structlog.get_logger()
 
 
 class SqlLedger:
-    """The ledger at a database URL. Its head is the hash in the last row; `read` checks that the rows lead there.
+    """The ledger at a database URL. Its head is the hash in the last row; `read` verifies the chain up to there.
 
-    Where nobody read it whole, `append` and `read_new` check that first: nothing goes on behind a broken chain.
+    `append` and `read_new` verify the chain first if `read` has not done so: nothing is appended to a broken chain.
 
     Args:
         url: `sqlite:///PATH` or `postgresql://[USER[:PASSWORD]@]HOST/DATABASE`.
-        lock_timeout: how many seconds another program's lock is waited for, each time.
-        schema: PostgreSQL's schema of this ledger, made where there is none; SQLite has none.
+        lock_timeout: how many seconds to wait for another program's lock, each time.
+        schema: PostgreSQL's schema of this ledger, created if it does not exist; not used by SQLite.
 
     Raises:
-        UsageError: the URL is none, is of another database, or the driver is not installed.
-        StoreFault: the database cannot be reached or is damaged, or its table is that of version 0.1.0.
+        UsageError: the URL is invalid, is that of another kind of database, or the driver is not installed.
+        StoreFault: the database cannot be reached or is damaged, or has a table of version 0.1.0.
     """
 
     def __init__(self, url: str, lock_timeout: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
@@ -149,11 +150,10 @@ class SqlLedger:
         return self._head
 
     def append(self, *events: Event, time: str) -> str:
-        """Adds events after the head, all or none, and returns the time that they bear.
+        """Appends events after the head, all or none, and returns the time of their entries.
 
-        Raises:
-            Conflict: another process appended there first.
-            StoreFault: the chain up to the head is broken, or nothing can be written.
+        Raises: Conflict: another process appended first. StoreFault: the chain up to the head is broken, or the
+        database cannot be written.
         """
         self._require_chain()
         time = self._entry_time(time)
@@ -171,9 +171,9 @@ class SqlLedger:
         return time
 
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
-        """Adds rows in one transaction of the driver's, as one of SQLAlchemy's takes longer than SQLite itself.
+        """Adds rows in one transaction of the driver, since one of SQLAlchemy takes longer than SQLite itself.
 
-        A connection to a file is kept: to take one from the pool and to give it back takes half as long.
+        A connection to a SQLite file stays open: taking one from the pool and returning it takes half as long again.
         """
         if self._writing is None:
             self._writing = self._engine.raw_connection()
@@ -183,11 +183,11 @@ class SqlLedger:
                 cursor.executemany(self._insert, rows)
             connection.commit()
         except BaseException:
-            with suppress(self._driver.Error):  # where the connection is gone, there is nothing to take back
+            with suppress(self._driver.Error):  # if the connection is lost, there is nothing to roll back
                 connection.rollback()
             raise
         finally:
-            if not self._sqlite:  # which may be restarted meanwhile
+            if not self._sqlite:  # PostgreSQL may be restarted before the next call
                 self._close_writing()
 
     def _close_writing(self) -> None:
@@ -196,7 +196,7 @@ class SqlLedger:
             self._writing = None
 
     def _entry_time(self, clock: str) -> str:
-        """Returns the time of the next entry, and tells the operator once where the clock is behind the ledger."""
+        """Returns the time of the next entry. Logs one warning if the clock is behind the ledger."""
         time = base.entry_time(clock, self._time)
         if time != clock and not self._clock_was_behind:
             self._clock_was_behind = True
@@ -204,15 +204,16 @@ class SqlLedger:
         return time
 
     def read(self) -> Iterator[base.LedgerEntry]:
-        """Yields the entries up to the head in order. Raises StoreFault at the first that does not continue the chain.
+        """Yields the entries up to the head, in order. Raises StoreFault at the first that does not continue the chain.
 
-        What others appended meanwhile is `read_new`'s alone, so that who follows a ledger learns each entry once.
+        Only `read_new` yields the entries that other processes appended after the head, so that a caller of both gets
+        each entry once.
         """
         for row, leaf in self._chain_to_head():
             yield self._entry(row, leaf)
 
     def _chain_to_head(self) -> Iterator[tuple[Any, str]]:
-        """Yields the rows up to the head with their leaves. Raises StoreFault where they do not lead there."""
+        """Yields the rows up to the head with their leaves. Raises StoreFault if the chain does not end in the head."""
         last, head = self._seq, self._head
         if self._is_checked and not last:
             return  # it was empty
@@ -228,13 +229,13 @@ class SqlLedger:
         raise self._broken(last)
 
     def _require_chain(self) -> None:
-        """Raises StoreFault where the rows do not lead to the head, unless that was seen before."""
+        """Raises StoreFault if the chain does not end in the head. Does nothing if that was verified before."""
         if not self._is_checked:
             for _ in self._chain_to_head():
                 pass
 
     def read_new(self) -> Iterator[base.LedgerEntry]:
-        """Yields the entries after the head, which moves on with each. Raises StoreFault like `read`."""
+        """Yields the entries after the head, and advances the head with each. Raises StoreFault like `read`."""
         self._require_chain()
         for row, leaf in self._chain(self._seq, self._head, self._time):
             entry = self._entry(row, leaf)
@@ -242,16 +243,16 @@ class SqlLedger:
             yield entry
 
     def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
-        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event."""
+        """Returns the entry of a row whose hashes are verified. Raises StoreFault if its text is not an event."""
         seq, time, kind, salt, text, previous, found = row
         event = read_canonical_event(kind, text) or self._event(seq, kind, text)
         return base.LedgerEntry(seq, time, salt, event, text, previous, leaf, found)
 
     def _event(self, seq: int, kind: str, text: str) -> Event:
-        """Returns the event in a text.
+        """Parses the text of an event.
 
-        The hashes cover the text, so its value is compared and no canonical text is made again: that would be a third
-        of the time that reading takes. Who verifies a bundle does make it again.
+        The hashes cover the text, so only its JSON value is compared with the event's. To write the canonical text
+        again would be a third of the time of reading; the verifier of bundles does so.
         """
         try:
             value = parse_json(text)
@@ -269,16 +270,16 @@ class SqlLedger:
         return event
 
     def _chain(self, after: int = 0, previous: str = base.GENESIS, time: str = "") -> Iterator[tuple[Any, str]]:
-        """Yields the rows behind an entry with their leaves, if their hashes are right and their times do not run back.
+        """Yields the rows after an entry with their leaves. Raises StoreFault for a wrong hash or an earlier time.
 
-        What they say is not read, but for the version in the first.
+        It does not parse the events, except for the version in the first.
         """
         for place, row in enumerate(self._rows(after), start=after + 1):
             seq, row_time, _, salt, text, before, found = row
             try:
                 leaf = base.leaf_hash(seq, row_time, salt, text)
                 follows = base.entry_hash(previous, leaf)
-            except (TypeError, ValueError) as error:  # text of another type, or that is no text
+            except (TypeError, ValueError) as error:  # a column of another type, or text that is not Unicode
                 raise self._broken(place) from error
             if seq != place or before != previous or found != follows or row_time < time:
                 raise self._broken(place)
@@ -288,18 +289,18 @@ class SqlLedger:
             yield row, leaf
 
     def _require_columns(self) -> None:
-        """Raises StoreFault where the table is that of version 0.1.0, whose entries had no salt."""
+        """Raises StoreFault if the table was made by version 0.1.0, whose entries had no salt."""
         with self._translated(), self._engine.connect() as connection:
             columns = {column["name"] for column in sa.inspect(connection).get_columns(_entries.name)}
         if "salt" not in columns:
             raise StoreFault(f"{self._location} {unreadable_version('ledger', 1)}")
 
     def _require_version(self, first: Any) -> None:
-        """Raises StoreFault where the first entry is that of a ledger of another version."""
+        """Raises StoreFault if the first entry is that of a ledger of another version."""
         try:
             body = parse_json(first.event)
         except (ValueError, RecursionError):
-            return  # no event at all, which who reads it says
+            return  # not an event: `_event` raises the error
         base.require_version(body, self._location)
 
     def _broken(self, place: int) -> StoreFault:
@@ -309,15 +310,15 @@ class SqlLedger:
         )
 
     def _last_row(self) -> Any:
-        """Returns the last row as it stands there, None where there is none."""
+        """Returns the last row without verifying it, None if the table is empty."""
         query = sa.select(_entries).order_by(_entries.c.seq.desc()).limit(1)
         with self._translated(), self._engine.connect() as connection:
             return connection.execute(query).first()
 
     def _rows(self, after: int) -> Iterator[Any]:
-        """Yields the rows behind an entry, some at a time: a long ledger is never in memory as a whole."""
+        """Yields the rows after an entry, fetched in parts: a long ledger is never completely in memory."""
         query = sa.select(_entries).order_by(_entries.c.seq).limit(_ROWS_PER_QUERY)
-        last = after or None  # from the very start, whatever number the first row was given
+        last = after or None  # from the first row, whatever its number
         while True:
             with self._translated(), self._engine.connect() as connection:
                 rows = connection.execute(query if last is None else query.where(_entries.c.seq > last)).all()
@@ -343,11 +344,11 @@ class SqlLedger:
             raise StoreFault(f"the ledger cannot be used: {self._error_message(cause)}") from error
 
     def _error_message(self, cause: Exception) -> str:
-        """Returns what is wrong and what to do; SQLAlchemy's own words hold the whole statement and its values."""
+        """Returns the problem and the remedy. SQLAlchemy's message would show the whole statement with its values."""
         if not isinstance(cause, sqlite3.Error):
             remedy = "see that the database answers and that its user may use it, and run the same command again"
             return f"{self._location}: {str(cause).strip()}; {remedy}"
-        match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # an extended code has its kind in its lowest byte
+        match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # the lowest byte of an extended code is its primary code
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 problem = f"another program has held {self._location} for more than {self._lock_timeout:g} s"
                 return f"{problem} ({cause}); wait for it or end it, and run the same command again"
@@ -359,9 +360,9 @@ class SqlLedger:
 
 
 def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine | None:
-    """Returns an engine that only reads, where a SQLite file is there and cannot be written; else None.
+    """Returns a read-only engine if the SQLite file exists and cannot be written, else None.
 
-    A file with a write-ahead log that was never merged cannot be read whole without writing, so it is left alone.
+    Returns None for a file with a write-ahead log that is not merged: it cannot be read completely without writing.
     https://www.sqlite.org/wal.html#read_only_databases
     """
     path = Path(where.database or "")
@@ -378,8 +379,7 @@ def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine |
 def parse_url(url: str) -> sa.URL:
     """Returns a database's URL with the driver that is used for it.
 
-    Raises:
-        UsageError: it is no URL, or of a database that ledgers are not kept in, or the driver is not installed.
+    Raises: UsageError: it is not a URL, or the database is not supported, or the driver is not installed.
     """
     kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
     try:
@@ -395,7 +395,9 @@ def parse_url(url: str) -> sa.URL:
 
 
 def _enable_write_ahead_log(connection: Any, _: object) -> None:
-    """Lets SQLite write ahead: a killed process loses nothing, a power cut perhaps the last entries, never the chain.
+    """Turns on SQLite's write-ahead log.
+
+    A kill loses nothing. A power failure may lose the last entries, but does not break the chain.
 
     https://www.sqlite.org/pragma.html#pragma_synchronous
     """
