@@ -1,4 +1,4 @@
-"""Human grading of an attack-set contest: from its ledger's events to plans, pages, answers and scores (rule C7)."""
+"""Human grading of an attack-set contest: plans, pages, answers and scores from its ledger's events (rule C7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -32,11 +32,11 @@ from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTa
 from orchestrator.formats.attack_set.item_rating import AttackSetRating
 
 BOOTSTRAP_SEED = 20240004
-"""Of the intervals of human scores, so that everybody draws the same."""
+"""The seed of the intervals of human scores, so that everybody computes the same."""
 
 
 def graded(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingResult | None:
-    """Returns what people say of a task's submissions, None where nothing was planned.
+    """Returns the human scores of a task's submissions, None if no grading is planned.
 
     Raises:
         Rejected: plans and answers do not fit together.
@@ -46,7 +46,7 @@ def graded(events: Sequence[FormatEvent], task: str, labels: Labels, class_count
 
 
 def grading_round(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingRound | None:
-    """Returns what was planned for a task, None where nothing was."""
+    """Returns the plans in force for a task, with their appeals; None if no grading is planned."""
     plans = plans_of(events, task)
     if not plans:
         return None
@@ -65,7 +65,7 @@ def grading_round(events: Sequence[FormatEvent], task: str, labels: Labels, clas
 
 
 class AttackSetGrading(HumanGrading):
-    """Two questions, apart: is the picture valid, and how much does it differ from the original?"""
+    """Grading by two separate questions: is the picture valid, and how much does it differ from the original?"""
 
     def __init__(self, rules: GradingRules) -> None:
         self._rules = rules
@@ -127,7 +127,7 @@ class AttackSetGrading(HumanGrading):
         if event.file.plan not in plans:
             what = "they are answers to another plan than those in force"
             raise Rejected("answers", [Problem("plan", what, "have the rater fill in the page that was exported last")])
-        result = self._result(graded, [*before, event])  # which names everything that does not fit
+        result = self._result(graded, [*before, event])  # raises Rejected with everything that does not fit
         earlier = answers_of([*_events(graded), *before], graded.task.name)
         known = {
             given.item.token for given in read_answers(round_.plans, earlier, round_.class_count) if not given.too_fast

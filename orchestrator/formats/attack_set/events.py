@@ -12,9 +12,9 @@ from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, D
 
 
 class GradingPlanned(FormatEvent):
-    """Who grades what of a task, noted before the first answer (rule C7).
+    """It was planned who grades what of a task; recorded before the first answer (rule C7).
 
-    A plan whose `supplements` is a digest asks for more answers than the plan with that digest. `appeals` are the
+    A plan whose `supplements` is a digest asks for answers in addition to the plan with that digest. `appeals` are the
     pictures, by submission, that it asks about because their team appealed.
     """
 
@@ -24,7 +24,7 @@ class GradingPlanned(FormatEvent):
     appeals: dict[str, list[Annotated[int, Field(ge=0)]]] = Field(default_factory=dict)
 
     def summary(self) -> dict[str, str]:
-        """Returns how much is graded by how many, and nothing of who grades what."""
+        """Returns the sizes of the plan, without who grades what."""
         return {
             "task": self.task,
             "plan": self.plan.digest,
@@ -34,7 +34,7 @@ class GradingPlanned(FormatEvent):
         }
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is planned, and nothing of who grades what."""
+        """Returns what was planned in words, without who grades what."""
         plan = self.plan
         did = "planned the grading" if plan.supplements is None else "asked raters for more grades"
         sizes = ((plan.positions, "picture"), (plan.submissions, "submission"), (plan.raters, "rater"))
@@ -42,28 +42,29 @@ class GradingPlanned(FormatEvent):
 
 
 class GradesReceived(FormatEvent):
-    """What one rater handed in. Of several answers to an item those in the first file that has one count."""
+    """A file of one rater's answers was received. Of several answers to an item, that in the first such file counts."""
 
     kind: Literal["attack_set.grades_received"] = "attack_set.grades_received"
     task: str
     file: AnswerFile
 
     def summary(self) -> dict[str, str]:
-        """Returns whose answers they are and how many."""
+        """Returns the rater and the number of answers."""
         return {"task": self.task, "rater": self.file.rater, "answers": str(len(self.file.answers))}
 
     def in_words(self, _: NameOf) -> str:
-        """Returns whose answers were taken in."""
+        """Returns in words which rater's answers were received."""
         answers = counted_noun(len(self.file.answers), "answer")
         return f"took in a file of the rater {self.file.rater}: {answers} about {self.task}"
 
 
 class GradeGiven(FormatEvent):
-    """What one rater answered to one item, where a service asks.
+    """One rater answered one item on the site.
 
-    A later one to the same item replaces it: the service takes one within a minute, and none after a file of the rater.
+    A later answer to the same item replaces it: the site accepts one within a minute, and none after a file of the
+    rater.
 
-    `actor` is the rater's id: it is published, and the person's is not.
+    `actor` is the rater's id, because it is published and the person's id is not.
     """
 
     changes_boards: ClassVar[bool] = False
@@ -74,26 +75,26 @@ class GradeGiven(FormatEvent):
     answer: Answer
 
     def summary(self) -> dict[str, str]:
-        """Returns whose answer it is."""
+        """Returns the rater, and that it is one answer."""
         return {"task": self.task, "rater": self.rater, "answers": "1"}
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what was answered, without the grade."""
+        """Returns in words what was answered, without the grade."""
         return f"graded a picture of {self.task}"
 
 
 class ScoresReleased(FormatEvent):
-    """The contest is over: from now on everybody sees the boards as they are (rule C9)."""
+    """The contest is over: from now on everybody sees exact leaderboards (rule C9)."""
 
     kind: Literal["attack_set.scores_released"] = "attack_set.scores_released"
 
     def in_words(self, _: NameOf) -> str:
-        """Returns that the contest is over."""
+        """Returns in words that the scores are released."""
         return "released the scores: everybody sees the boards as they are"
 
 
 def plans_of(events: Sequence[FormatEvent], task: str) -> list[GradingPlanned]:
-    """Returns the plans of a task, the round's first and then its supplements; a new plan replaces all before it."""
+    """Returns the plans of a task in force: the latest plan of the round, then its supplements."""
     found: list[GradingPlanned] = []
     for event in events:
         if isinstance(event, GradingPlanned) and event.task == task:
@@ -102,9 +103,9 @@ def plans_of(events: Sequence[FormatEvent], task: str) -> list[GradingPlanned]:
 
 
 def answers_of(events: Sequence[FormatEvent], task: str) -> list[AnswerFile]:
-    """Returns what raters answered to the plans in force; what a rater said is in the order in which it came.
+    """Returns the raters' answers to the plans in force; those of one rater are in the order of the ledger.
 
-    Answers that a rater gave one by one are put together as the grading page saves them.
+    Answers that a rater gave one by one are combined into files like those that the grading page saves.
     """
     plans = {planned.plan.digest for planned in plans_of(events, task)}
     found: list[AnswerFile] = []

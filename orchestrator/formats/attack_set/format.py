@@ -1,4 +1,4 @@
-"""The attack-set contest (rules C1 to C9): pictures that are handed in, scored by a hidden model and by people."""
+"""The attack-set contest (rules C1 to C9): submitted pictures, scored by a hidden model and by people."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class AttackSet(Format[AttackSetRules]):
     organizer_events = (ScoresReleased,)
 
     def play_rules(self) -> PlayRules:
-        """Returns that the hidden model's scores are kept: NTE follows from them (C5)."""
+        """Returns that the hidden model's scores are kept: NTE is computed from them (C5)."""
         return PlayRules(keep_scores=True)
 
     def rules_in_words(self) -> list[RuleInWords]:
@@ -82,32 +82,32 @@ class AttackSet(Format[AttackSetRules]):
         return rules_in_words(self.rules)
 
     def picture_formats(self) -> tuple[PictureFormat, ...]:
-        """Returns the rule (C2)."""
+        """Returns the kinds of files of the rules (C2)."""
         return self.rules.formats
 
     def submissions_per_day(self) -> int | None:
-        """Returns the rule (C9)."""
+        """Returns the limit of the rules (C9)."""
         return self.rules.tries_per_day
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
-        """Returns one round, which is played again as pictures come in."""
+        """Returns the only round, which is played again when new pictures are received."""
         del season, task
         return (SeasonRound("board", reveals_labels=True),)
 
     def reopening_obstacle(self, season: Season) -> str:
-        """Returns that people's grading was planned: every plan has the submissions that there were (C7)."""
+        """Returns that grading is planned, "" if it is not: a plan has only the submissions of its time (C7)."""
         planned = [event.task for event, _ in season.format_events if isinstance(event, GradingPlanned)]
         return f"who grades what of {planned[0]} is drawn" if planned else ""
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
-        """Returns how an entry stands: a team's latest is ranked, those before are shown."""
+        """Returns the eligibility of an entry: the latest one of a team is ranked, its earlier ones are only shown."""
         own = [e.id for e in where.season.entries_of_task(where.task) if e.team == entry.team and e.is_active]
         if entry.is_active and own[-1] != entry.id:
             return Eligibility(f"replaced by {own[-1]}", counts_in_means=False, receipt_number=entry.receipt_number)
         return base_eligibility(entry)
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns that pictures are too small for the window of the similarity (C4), or too few to grade (C7)."""
+        """Returns a problem if pictures are too small for the similarity's window (C4), or too few to grade (C7)."""
         found = []
         if problem := size_problem(task.shape, self.rules.ssim):
             found.append(Problem(task.name, f"has {problem}", "choose another reading of `rules.ssim`"))
@@ -115,7 +115,7 @@ class AttackSet(Format[AttackSetRules]):
         return found + [Problem(task.name, f"cannot be graded: {each.what}", each.remedy) for each in few]
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
-        """Returns that there is not one hidden model, or that a program attacks."""
+        """Returns a problem if there is not exactly one hidden model, or if an attack is a program."""
         del round_name
         problems = [
             Problem("submissions", f"{attack.id} is a program, and this contest takes pictures (C2)", "leave it out")
@@ -130,22 +130,22 @@ class AttackSet(Format[AttackSetRules]):
         return problems
 
     def scores_released(self, observed: Observations) -> bool:
-        """Returns whether organizers noted it; a round by itself has nobody to hide anything from (C9)."""
+        """Returns whether organizers recorded the release. A round by itself has nobody to hide scores from (C9)."""
         return not observed.round or any(isinstance(event, ScoresReleased) for event in observed.season_events)
 
     def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:
-        """Returns the mean SSIM by the contest's reading (C4), over all pictures: which ones count is not known yet."""
+        """Returns the mean SSIM by the contest's reading (C4), over all pictures: it is not known which count."""
         return {"ssim": float(structural_similarity(originals, pictures, self.rules.ssim).mean())}
 
     def human_grading(self) -> HumanGrading | None:
-        """Returns how people grade, where the rules ask them to (C7)."""
+        """Returns the grading by people, None if the rules have none (C7)."""
         return None if self.rules.grading is None else AttackSetGrading(self.rules.grading)
 
     def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
-        """Returns that scores are not released.
+        """Returns a problem as long as scores are not released, for a full bundle or if grading is planned.
 
-        A bundle would show raters at work whose pictures they grade (C7), and a full one shows teams the hidden model's
-        answers (C9).
+        A bundle would show raters whose pictures they are grading (C7), and a full bundle shows teams the hidden
+        model's answers (C9).
         """
         del pictures
         events = [event for event, _ in season.format_events]
@@ -176,20 +176,20 @@ class AttackSet(Format[AttackSetRules]):
         return found
 
     def task_warnings(self, task: Task) -> list[str]:
-        """Returns that raters would be asked for numbers (C7)."""
+        """Returns a warning if the classes are numbers, which raters would be asked for (C7)."""
         if self.rules.grading is None or not all(name.isdecimal() for name in task.classes):
             return []
         asked = f"task {task.name}: raters are asked which of the classes {', '.join(task.classes)} they see (C7)"
         return [f"{asked}; name them with `classes` of the dataset, unless the pictures show numbers"]
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
-        """Returns that the hidden model classifies the originals and everything that was handed in."""
+        """Returns the cells of the hidden model: one of the originals, and one for each submission."""
         del where
         attacks = (None, *(attack.id for attack in roster.by_side(Side.ATTACK)))
         return tuple(Cell(model.id, attack) for model in roster.by_side(Side.DEFENCE) for attack in attacks)
 
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
-        """Returns the board: by Score_M (C6), and by Score once people have graded (C8)."""
+        """Returns the leaderboard: by Score_M (C6), or by Score once grading is planned (C8)."""
         measured, human = self._measure(observed), self._human(observed)
         rows = [
             self._row(observed, attack, measured.get(attack.id), human)
@@ -214,13 +214,13 @@ class AttackSet(Format[AttackSetRules]):
         )
 
     def _human(self, observed: Observations) -> GradingResult | None:
-        """Returns what people say, None where nothing was planned, or pictures and labels are withheld."""
+        """Returns the result of grading, None if none is planned, or if pictures and labels are withheld."""
         if observed.labels is None or observed.originals is None:
             return None
         return graded(observed.season_events, observed.task, observed.labels, observed.class_count)
 
     def notes(self, observed: Observations) -> list[str]:
-        """Returns which readings the numbers follow (C3 to C5)."""
+        """Returns notes on findings against the hidden model, the readings of the rules (C3 to C5), and grading."""
         counted = {
             CountReading.ALL: "ASR is a share of all pictures, also of those that the hidden model misreads unchanged",
             CountReading.CORRECT: "ASR is a share of the pictures that the hidden model classifies correctly unchanged",
@@ -240,7 +240,7 @@ class AttackSet(Format[AttackSetRules]):
         return [*doubts, readings, *([] if human is None else grading_notes(human))]
 
     def _measure(self, observed: Observations) -> dict[str, "_Measured"]:
-        """Returns what was measured of each submission that was played completely."""
+        """Returns the scores of each submission that was played completely, by id."""
         found: dict[str, _Measured] = {}
         if observed.labels is None or observed.originals is None:
             return found
@@ -272,10 +272,10 @@ class AttackSet(Format[AttackSetRules]):
         return found
 
     def _margins(self, scores: Scores, answers: Answers) -> NDArray[np.float64]:
-        """Returns the margins [n] of what the hidden model said, NaN where it said nothing.
+        """Returns the margins [n] of the hidden model's probabilities, NaN where it gave no answer.
 
         Raises:
-            ValueError: it gives no scores, or they are said to be probabilities, and are none.
+            ValueError: it gives no scores, or the rules take them for probabilities and they are none.
         """
         margins = np.full(len(answers), np.nan)
         answered = (answers >= 0) & ~np.isnan(scores).any(axis=1)
@@ -324,7 +324,7 @@ class AttackSet(Format[AttackSetRules]):
     def _score_interval(
         self, objective: tuple[float, float] | None, grades: SubmissionGrades | None
     ) -> tuple[float, float] | None:
-        """Returns the interval of Score: its parts vary by themselves, so that their widths add as squares do."""
+        """Returns the interval of Score. Its parts vary independently, so the squares of their widths are added."""
         if objective is None or grades is None or grades.interval is None or grades.score is None:
             return None
         human_scale = float(HUMAN_WEIGHT * self.rules.human_scale)
@@ -339,7 +339,7 @@ class AttackSet(Format[AttackSetRules]):
 class _Measured:
     """The scores of one submission, and how many pictures the hidden model gave no answer on.
 
-    Where it has no scores although it was played, `problem` says why.
+    If it has no scores although it was played, `problem` says why.
     """
 
     scores: PictureScores | None = None
@@ -349,7 +349,7 @@ class _Measured:
 
     @property
     def remark(self) -> str:
-        """What a reader has to know of it."""
+        """The remark for readers of the leaderboard, "" for none."""
         if not self.unanswered:
             return ""
         return f"the hidden model gave no answer on {counted_noun(self.unanswered, 'picture')}"

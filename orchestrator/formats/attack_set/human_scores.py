@@ -1,4 +1,4 @@
-"""What people say of an attack set, as the board shows it (rule C7)."""
+"""The human scores of attack sets, formatted for the leaderboard (rule C7)."""
 
 from orchestrator.domain.leaderboard import Column, Value
 from orchestrator.formats.attack_set.grading.agreement import AgreementLevel
@@ -19,7 +19,7 @@ _WITH_REMOVED = Column("quality_all", "Quality, all raters", "percent", measure=
 
 
 def human_columns(human: GradingResult) -> tuple[Column, ...]:
-    """Returns the columns of human scores: where raters were removed, also what quality is with their grades."""
+    """Returns the columns of human scores. If raters were removed, one has the quality with their grades."""
     if all(report.status is not RaterStatus.REMOVED for report in human.raters):
         return HUMAN_COLUMNS
     place = 1 + [column.name for column in HUMAN_COLUMNS].index("quality")
@@ -27,7 +27,7 @@ def human_columns(human: GradingResult) -> tuple[Column, ...]:
 
 
 def grading_notes(human: GradingResult) -> list[str]:
-    """Returns what a reader of human scores has to know of the raters and of how far they agree (C7)."""
+    """Returns notes for readers of human scores: on the raters, and how far they agree (C7)."""
     counted = sum(report.status is RaterStatus.COUNTED for report in human.raters)
     found = [f"{counted} of {len(human.raters)} raters count in human scores (C7)."]
     if human.indicative:
@@ -53,7 +53,7 @@ def grading_notes(human: GradingResult) -> list[str]:
 
 
 def human_values(grades: SubmissionGrades | None, human: GradingResult) -> dict[str, Value]:
-    """Returns what stands in the columns of human scores."""
+    """Returns the values of the columns of human scores, by column."""
     columns = human_columns(human)
     if grades is None:
         return {column.name: Value(None) for column in columns}
@@ -73,7 +73,7 @@ def human_values(grades: SubmissionGrades | None, human: GradingResult) -> dict[
 
 
 def human_remarks(grades: SubmissionGrades | None, human: GradingResult) -> list[str]:
-    """Returns what has to be said of a row's human scores."""
+    """Returns the remarks on a row's human scores."""
     if grades is None:
         return []
     found = ["provisional"] if grades.provisional else []

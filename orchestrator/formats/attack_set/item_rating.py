@@ -1,4 +1,4 @@
-"""Raters who are asked item by item: the same plan, items, order and answers as those of the grading page (C7)."""
+"""Grading item by item on the site, with the same plan, items, order and answers as on the grading page (C7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from orchestrator.formats.attack_set.grading.sheet_making import item_pictures
 from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS, Answer, AnswerFile, GradingTask
 
 UNDO_KEY = "u"
-"""Takes the last answer back, so that no class has it."""
+"""The key that takes the last answer back, so it chooses no class."""
 OWN_PACE_FROM = 5
 _NO_CLASS = "none"
 _SAID = {"yes": True, "no": False}
@@ -35,7 +35,7 @@ _SAID = {"yes": True, "no": False}
 
 @dataclass
 class _AnsweredItem:
-    """When an item was answered first, and what became of it. Answers that were too fast do not count."""
+    """The time of the first answer to an item, and its state. Answers that were too fast do not count."""
 
     first: datetime
     counts: bool = False
@@ -44,21 +44,21 @@ class _AnsweredItem:
 
     @property
     def comes_back(self) -> bool:
-        """Whether the item is shown once more: after one answer that was too fast, and no second."""
+        """Whether the item is shown once more: its last answer was too fast, and no other one was."""
         return self.last_too_fast and self.too_fast == 1
 
 
 @dataclass
 class _Sheet:
-    """What one rater is asked, in the order in which it is asked, and what the rater did."""
+    """The items of one rater, in the order in which they are asked, and the rater's progress."""
 
     items: list[tuple[str, PlannedItem]] = field(default_factory=list)
-    """With the digest of the plan that each is of."""
+    """The items, each with the digest of its plan."""
     times: list[datetime] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
-    """Milliseconds of answers that were not too fast."""
+    """The durations, in milliseconds, of answers that were not too fast."""
     last: str = ""
-    """The token of the item that was answered here last, "" after a file of the rater came."""
+    """The token of the item that was answered last on the site, "" after a file of the rater was received."""
 
 
 class AttackSetRating(Rating):
@@ -99,7 +99,7 @@ class AttackSetRating(Rating):
             self._items |= {item.token: (rater, plan.digest, item) for item in items}
 
     def _add_file(self, file: AnswerFile, time: datetime) -> None:
-        """Learns what a page saved: an item that has an answer keeps it, and none in the file can be changed here."""
+        """Adds the answers of a file. Items keep an earlier answer, and answers of the file cannot be changed here."""
         kept = {token for token, known in self._answered.items() if known.counts}
         for answer in file.answers:
             if answer.token not in kept:
@@ -150,7 +150,7 @@ class AttackSetRating(Rating):
         )
 
     def _pending(self, sheet: _Sheet) -> list[PlannedItem]:
-        """Returns what has no answer yet, practice first; then what was answered too fast and comes back once."""
+        """Returns the items to answer, practice first; after those without an answer come those answered too fast."""
         items = [item for _, item in sheet.items]
         found: list[PlannedItem] = []
         for practice in (True, False):
@@ -198,7 +198,7 @@ class AttackSetRating(Rating):
 
 
 def _fields(kind: GradingTask, given: GivenAnswer) -> dict[str, int | bool | None]:
-    """Returns the fields of an answer whose choices are of its form."""
+    """Returns the fields of an answer whose choices are valid for its form."""
     if kind is GradingTask.QUALITY:
         return {"grade": int(given.choices["grade"])}
     named = given.choices["class_index"]

@@ -1,4 +1,4 @@
-"""The scores that need no person: attack success rate, similarity and noise tolerance (rules C3 to C6)."""
+"""The scores that need no raters: attack success rate, similarity and noise tolerance (rules C3 to C6)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,21 +12,21 @@ from orchestrator.formats.attack_set.rules import CountReading, NteReading
 
 PERCENT = 100
 DECIMALS = 6
-"""Decimals of what is a mean of real numbers."""
+"""Decimals of a mean of real numbers."""
 DRAWS = 2000
 """Bootstrap samples for an interval."""
 _SEED = 20240004
-"""Of the bootstrap, so that everybody draws the same."""
+"""The seed of the bootstrap, so that everybody computes the same."""
 _QUANTILES = (0.025, 0.975)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureScores:
-    """What was measured of each picture of one submission; all arrays [n].
+    """The measures of each picture of one submission; all arrays [n].
 
     Attributes:
-        counted: which pictures count at all (C3).
-        fooled: which of the pictures the hidden model misclassifies.
+        counted: which pictures count (C3).
+        fooled: which pictures the hidden model misclassifies.
         similarity: the SSIM of original and submitted picture.
         margin: the probability of the predicted class less the largest other one.
         nte: which pictures the noise tolerance is a mean over (C5).
@@ -45,7 +45,7 @@ class PictureScores:
 
     @property
     def success_rate(self) -> Fraction:
-        """ASR (C3), exactly: 0 where no picture counts."""
+        """ASR (C3), exactly; 0 if no picture counts."""
         return Fraction(int(self.successful.sum()), int(self.counted.sum()) or 1)
 
     @property
@@ -55,7 +55,7 @@ class PictureScores:
 
     @property
     def noise_tolerance(self) -> float | None:
-        """NTE (C5) by the contest's reading, None where it has no picture."""
+        """NTE (C5) by the contest's reading, None if it is a mean over no picture."""
         return _mean(self.margin, self._tolerance_pictures)
 
     @property
@@ -65,7 +65,7 @@ class PictureScores:
 
     @property
     def unfooled_tolerance(self) -> float | None:
-        """The mean margin of the pictures that count and fool nobody."""
+        """The mean margin of the counted pictures that do not fool the hidden model."""
         return _mean(self.margin, self.counted & ~self.fooled)
 
     @property
@@ -83,7 +83,7 @@ class PictureScores:
 
 @dataclass(frozen=True, slots=True)
 class ScoreIntervals:
-    """95 % intervals, by a bootstrap over pictures; None where there is nothing to draw from."""
+    """95 % intervals, by a bootstrap over pictures; None if there is nothing to draw from."""
 
     success_rate: tuple[float, float] | None
     similarity: tuple[float, float] | None
@@ -101,15 +101,15 @@ def picture_scores(
     count: CountReading,
     nte: NteReading,
 ) -> PictureScores:
-    """Returns what counts of each picture.
+    """Returns the measures of each picture.
 
-    A picture that the hidden model gives no answer on fools it, and tolerates nothing: its margin is 0.
+    A picture that the hidden model gives no answer on counts as fooled, with the margin 0.
 
     Args:
-        answers: the hidden model's on the submitted pictures [n].
+        answers: the hidden model's answers on the submitted pictures [n].
         labels: the true classes [n].
-        clean_answers: the hidden model's on the originals [n]; needed for `CountReading.CORRECT` alone.
-        margins: of the hidden model's probabilities [n], NaN where it gave none.
+        clean_answers: the hidden model's answers on the originals [n]; needed only for `CountReading.CORRECT`.
+        margins: the margins of the hidden model's probabilities [n], NaN where it gave none.
         similarity: SSIM [n].
         count: which pictures count.
         nte: which pictures the noise tolerance is a mean over.
@@ -126,7 +126,7 @@ def picture_scores(
 
 
 def bootstrap_intervals(scores: PictureScores) -> ScoreIntervals:
-    """Returns how sure the scores are, if the pictures were drawn anew; everybody draws the same pictures."""
+    """Returns the intervals of the scores under resampling of pictures. Every caller draws the same samples."""
     count = len(scores.counted)
     drawn = np.random.default_rng(_SEED).integers(0, count, (DRAWS, count))
     counted, successful = scores.counted[drawn].sum(axis=1), scores.successful[drawn].sum(axis=1)
@@ -152,7 +152,7 @@ def _limits(values: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def rounded(number: float | None) -> Fraction | None:
-    """Returns a mean as the boards state it, to `DECIMALS` decimals."""
+    """Returns a mean rounded to `DECIMALS` decimals, as leaderboards have it."""
     return None if number is None else Fraction(f"{number:.{DECIMALS}f}")
 
 

@@ -1,7 +1,7 @@
-"""The settings of the attack-set contest, as the contest file's `rules:` writes them.
+"""The settings of the attack-set contest, in the form of the contest file's `rules:`.
 
-The announcement of the contest that this format follows (Chinese, on CIFAR-10, rules C1 to C9) leaves several readings
-open; each is a setting, whose default is what the announcement writes.
+The announcement of the contest that this format follows (Chinese, on CIFAR-10, rules C1 to C9) is ambiguous in several
+places; there is a setting for each, whose default is the literal reading.
 """
 
 from enum import StrEnum
@@ -20,16 +20,16 @@ class CountReading(StrEnum):
     """Which pictures the attack success rate is a share of (C3)."""
 
     ALL = "all"
-    """All of them, as written: a picture that the hidden model misreads anyway is a success."""
+    """All of them, as written: a picture that the hidden model misclassifies unchanged is a success too."""
     CORRECT = "correct"
-    """Those that the hidden model classifies correctly before they are changed."""
+    """Those that the hidden model classifies correctly unchanged."""
 
 
 class NteReading(StrEnum):
     """Which pictures the noise tolerance is a mean over (C5)."""
 
     ALL = "all"
-    """All that count, as written."""
+    """All counted pictures, as written."""
     SUCCESSFUL = "successful"
     """Those that fool the hidden model."""
 
@@ -38,17 +38,17 @@ class AttackSetRules(FormatRules):
     """The rules of the attack-set contest."""
 
     formats: tuple[PictureFormat, ...] = tuple(PictureFormat)
-    """In which kinds of files pictures may be handed in (C2)."""
+    """The kinds of files in which pictures may be submitted (C2)."""
     count: CountReading = CountReading.ALL
     ssim: Similarity = Similarity.GLOBAL
     nte: NteReading = NteReading.ALL
     probabilities: Probabilities = Probabilities.SOFTMAX
     tries_per_day: Annotated[int, Field(ge=1)] | None = 3
-    """How often a team may hand in on a day, in UTC (C9); null for no limit."""
+    """How many submissions a team may make on a day, in UTC (C9); null for no limit."""
     grading: GradingRules | None = None
-    """How people grade (C7); null where nobody does."""
+    """How people grade (C7); null for no grading."""
     human_scale: Literal[1, 100] = 100
-    """The largest Score_H, when it is added to Score_M, whose largest is 100 (C8)."""
+    """The largest Score_H in the sum with Score_M, whose largest value is 100 (C8)."""
 
     @field_validator("formats")
     @classmethod

@@ -1,4 +1,4 @@
-"""The attack-set contest's rules, a plain sentence or two each, as visitors read them."""
+"""The attack-set contest's rules in words, one or two plain sentences each, for visitors."""
 
 from orchestrator.domain.contest_format import RuleInWords, finding_in_words
 from orchestrator.domain.submissions import PictureFormat

@@ -1,4 +1,4 @@
-"""Who may enter what (rules A1, A4, A5, A6), decided from the season alone."""
+"""Decides from the season alone who may submit what (rules A1, A4, A5, A6)."""
 
 import re
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from orchestrator.errors import Problem
 from orchestrator.formats.tournament.events import FinalistsPromoted
 
 _SOURCE_SCHEMES = ("https", "http", "git", "ssh", "git+https", "git+ssh")
-"""With which a source can be looked up (A6)."""
+"""The URL schemes with which a source can be looked up (A6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryLimits:
-    """How much a person and a team may enter: tasks at a time (A1), submissions per team, task and side (A4)."""
+    """The limits on submissions: tasks of a person at a time (A1), submissions per team, task and side (A4)."""
 
     tasks_per_person: int = 3
     submissions_per_team: int = 3
 
 
 def entry_problems(season: Season, limits: EntryLimits, team: str, task: str, side: Side) -> list[Problem]:
-    """Returns every reason why this team may not enter this task on this side now."""
+    """Returns every reason why this team may not submit on this task and side now."""
     if team not in season.teams:
         known = ", ".join(sorted(season.teams)) or "none yet"
         return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
@@ -47,7 +47,7 @@ def entry_problems(season: Season, limits: EntryLimits, team: str, task: str, si
 
 
 def membership_problems(season: Season, limits: EntryLimits, team: str, people: Iterable[Person]) -> list[Problem]:
-    """Returns every reason why these people may not be this team, for what it and they play already (A1)."""
+    """Returns every reason why these people may not be this team's members: what it and they play already (A1)."""
     team_sides: dict[str, set[Side]] = {}
     for entry in season.entries.values():
         if entry.team == team and entry.is_active:
@@ -68,16 +68,16 @@ def membership_problems(season: Season, limits: EntryLimits, team: str, people: 
 
 
 def prize_ineligibility(season: Season, entry: Entry) -> str:
-    """Returns why a submission gets no prize (rule A5), "" where it may. Boards are public: nobody is named.
+    """Returns why a submission gets no prize (rule A5), "" if it may. It names nobody, since leaderboards are public.
 
-    It counts who was in its team when it was handed in, and who is in it now.
+    Both the members of its team when it was submitted and the present ones count.
     """
     people = (*entry.people, *season.teams.get(entry.team, ()))
     return "a member is of the organizing institution (A5)" if any(person.organizer for person in people) else ""
 
 
 def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]:
-    """Returns that a side has no finalist, and which finalists will not be ranked as they are (A6), with the remedy."""
+    """Returns a warning for a side without a finalist, and for finalists that will not be ranked as they are (A6)."""
     warnings = []
     for side, names in ((Side.ATTACK, promoted.attacks), (Side.DEFENCE, promoted.defences)):
         if names:
@@ -104,7 +104,7 @@ def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]
 
 
 def release_problems(licence: str, source: str) -> list[Problem]:
-    """Returns what is missing of a released source (rule A6)."""
+    """Returns what is missing or wrong in a submission's licence and source (rule A6)."""
     problems = []
     if not licence:
         problems.append(Problem("licence", "missing (A6)", "name an OSI-approved licence by its SPDX id"))

@@ -11,9 +11,9 @@ INITIAL, FINAL = "initial", "final"
 
 
 class FinalistsPromoted(FormatEvent):
-    """Who goes on to the final round of a task, and who stands for each team (rules A4, A11, A12).
+    """Finalists were promoted to the final round of a task, one submission for each team (rules A4, A11, A12).
 
-    `reason` says why it was done again after the final round was begun; it is empty otherwise.
+    `reason` says why they were promoted again after the final round was begun; it is empty otherwise.
     """
 
     kind: Literal["tournament.finalists_promoted"] = "tournament.finalists_promoted"
@@ -21,11 +21,11 @@ class FinalistsPromoted(FormatEvent):
     attacks: list[str]
     defences: list[str]
     superseded: dict[str, str] = Field(default_factory=dict)
-    """Submissions that another one of their team stands for, by id."""
+    """For each submission that another one of its team stands for, the reason in words, by id."""
 
     @property
     def submissions(self) -> frozenset[str]:
-        """Who goes on, of both sides."""
+        """The finalists of both sides."""
         return frozenset((*self.attacks, *self.defences))
 
     def follows_from(self) -> tuple[str, str]:
@@ -33,16 +33,16 @@ class FinalistsPromoted(FormatEvent):
         return INITIAL, self.task
 
     def summary(self) -> dict[str, str]:
-        """Returns who goes on, side by side."""
+        """Returns the finalists of each side."""
         return {"attacks": ", ".join(self.attacks) or "none", "defences": ", ".join(self.defences) or "none"}
 
     def in_words(self, _: NameOf) -> str:
-        """Returns who goes on."""
+        """Returns who was promoted, in words."""
         sides = "; ".join(f"{side}: {who}" for side, who in self.summary().items())
         return f"noted who goes on to the final round of {self.task}: {sides}"
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns whether a submission goes on, and if not, who stands for its team."""
+        """Returns whether a submission was promoted, and if not, which submission stands for its team."""
         if task != self.task:
             return None
         if submission in self.submissions:

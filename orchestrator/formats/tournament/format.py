@@ -1,9 +1,9 @@
 """The attack-defence tournament (rules A1 to A17): every attack meets every defence.
 
-A season has two rounds. In the initial one everybody meets the organizers' baselines: an attack's delta against their
-FGSM-trained classifier (A11) and a defence's weighted loss under FGSM, BIM and PGD (A12) decide who goes on. In the
-final one the score is the mean decrease in accuracy over the finalists of the other side (A13). A round by itself has
-all four boards, and everybody who is ranked counts as a finalist.
+A season has two rounds. In the initial round every submission meets the organizers' baselines: an attack's delta
+against their FGSM-trained classifier (A11) and a defence's weighted loss under FGSM, BIM and PGD (A12) decide who goes
+on. In the final round the score is the mean decrease in accuracy over the finalists of the other side (A13). A round by
+itself has all four leaderboards, and every ranked submission counts as a finalist.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class Tournament(Format[TournamentRules]):
     report = "orchestrator.formats.tournament.report.blocks:TournamentBlocks"
 
     def play_rules(self) -> PlayRules:
-        """Returns what the rules A8, A12 and A14 are read as."""
+        """Returns the settings of the rules A8, A12 and A14."""
         return PlayRules(self.rules.on_missing, self.rules.on_violation, needs_gradients=self._crafts_on_defences)
 
     def rules_in_words(self) -> list[RuleInWords]:
@@ -68,26 +68,27 @@ class Tournament(Format[TournamentRules]):
         return self.rules.initial.crafted_on == "self"
 
     def organizer_attacks(self) -> tuple[OrganizerAttack, ...]:
-        """Returns the three attacks of rule A12 where they are crafted on each defence itself."""
+        """Returns the three attacks of rule A12 if they are crafted on each defence itself, else none."""
         return GRADIENT_ATTACKS if self._crafts_on_defences else ()
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns that a task's budget is none of the three attacks of rule A12, where they are the format's own."""
+        """Returns a problem if the three attacks of rule A12 are the format's own and cannot use the task's budget."""
         if not self._crafts_on_defences or (task.budget and task.budget.norm is Norm.LINF and task.budget.epsilon >= 1):
             return []
         what = "has a budget that FGSM, BIM and PGD cannot use (rules.initial.crafted_on: self)"
         return [Problem(task.name, what, "take the norm `linf` and an epsilon of at least 1")]
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
-        """Returns the initial round and the final one, which is blocked until somebody was promoted to it."""
+        """Returns the initial round and the final round, which is blocked until finalists are promoted."""
         blocked = "" if finalists(season, task) else f"nobody was promoted on {task} yet"
         return SeasonRound(INITIAL), SeasonRound(FINAL, blocked, reveals_labels=True)
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
-        """Returns clean pictures and every meeting of the round, for every defence that has one (rule A3).
+        """Returns, for every defence that plays, its cell of clean pictures and one for each attack it meets (A3).
 
-        In the initial round everybody meets the organizers' baselines of the other side. In the final round, and in a
-        round by itself, everybody meets everybody, or finalists and baselines only where the rules say so.
+        In the initial round every submission meets the organizers' baselines of the other side. In the final round, and
+        in a round by itself, every attack meets every defence; in a final round among finalists only, these and the
+        baselines.
         """
         promoted = where and finalists(where.season, where.task)
         few = where is not None and where.name == FINAL and self.rules.final == "finalists"
@@ -105,7 +106,7 @@ class Tournament(Format[TournamentRules]):
         return tuple(cells)
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
-        """Returns what keeps this roster from playing: an empty side, or a baseline that something is measured on."""
+        """Returns every reason why this roster cannot play: an empty side, or no baseline of a name in the rules."""
         problems = [
             Problem("submissions", f"no {side} takes part", "add one under `baselines:` or `submissions:`")
             for side in Side
@@ -123,7 +124,7 @@ class Tournament(Format[TournamentRules]):
         return problems + (self._missing_baselines(roster) if round_name == INITIAL else [])
 
     def _missing_baselines(self, roster: Roster) -> list[Problem]:
-        """Returns which baselines of the initial round are missing: without them nobody could be promoted."""
+        """Returns a problem for missing baselines of the initial round: without them nobody could be promoted."""
         requirements = (
             ("classifier", {self.rules.initial.classifier}, Side.DEFENCE),
             ("weights", set(self.rules.initial.weights), Side.ATTACK),
@@ -143,18 +144,18 @@ class Tournament(Format[TournamentRules]):
         return self.rules.submissions_per_team
 
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
-        """Returns every reason why a team may not enter a task on a side now (rules A1 and A4)."""
+        """Returns every reason why a team may not submit on a task and side now (rules A1 and A4)."""
         return entry_rules.entry_problems(season, self._entry_limits(), team, task, side)
 
     def membership_problems(self, season: Season, team: str, people: Iterable[Person]) -> list[Problem]:
-        """Returns every reason why these people may not be this team (rule A1)."""
+        """Returns every reason why these people may not be the members of this team (rule A1)."""
         return entry_rules.membership_problems(season, self._entry_limits(), team, people)
 
     def _entry_limits(self) -> EntryLimits:
         return EntryLimits(self.rules.tasks_per_person, self.rules.submissions_per_team)
 
     def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
-        """Returns what is missing of a released source (A6), and that finalists were named already (A11, A12)."""
+        """Returns warnings: a missing licence or source (A6), and that finalists are promoted already (A11, A12)."""
         warnings = self.release_warnings(event)
         if finalists(season, event.task) is not None:
             warnings.append(
@@ -164,16 +165,16 @@ class Tournament(Format[TournamentRules]):
         return warnings
 
     def reopening_obstacle(self, season: Season) -> str:
-        """Returns that somebody was promoted: from among the submissions that there were (A11, A12)."""
+        """Returns that finalists were promoted from the submissions that there were (A11, A12), "" if none were."""
         promoted = [event.task for event, _ in season.format_events if isinstance(event, FinalistsPromoted)]
         return f"the finalists of {promoted[0]} are named" if promoted else ""
 
     def release_problems(self, submission: SourceRelease) -> list[Problem]:
-        """Returns what is missing of a released source, without which a finalist is not ranked (A6)."""
+        """Returns what is missing of the licence and source, without which a finalist is not ranked (A6)."""
         return entry_rules.release_problems(submission.licence, submission.source)
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
-        """Returns what the season says of a submission; in the final round also who was promoted (A11, A12, A6)."""
+        """Returns the eligibility of a submission; after a promotion it depends on that too (A6, A11, A12)."""
         eligibility_now = replace(
             base_eligibility(entry), no_prize=entry_rules.prize_ineligibility(where.season, entry)
         )
@@ -187,7 +188,7 @@ class Tournament(Format[TournamentRules]):
         return replace(eligibility_now, unranked_reason="; ".join(f"{p.place} {p.what}" for p in missing))
 
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
-        """Returns the boards of the phase; of a round by itself all whose baselines play."""
+        """Returns the leaderboards of the round; for a round by itself all of those whose baselines play."""
         boards = []
         if observed.round != INITIAL:
             boards += [self._final_attacks(observed), self._final_defences(observed)]
@@ -199,7 +200,7 @@ class Tournament(Format[TournamentRules]):
         return tuple(boards)
 
     def round_outcome(self, observed: Observations, *, actor: str, task: str, reason: str = "") -> FinalistsPromoted:
-        """Returns the first `finalists` of both initial boards, with all who share the last place (A11, A12, A16)."""
+        """Returns the first `finalists` of both initial boards, and all that share the last rank (A11, A12, A16)."""
         attacks, defences = self._initial_attacks(observed), self._initial_defences(observed)
         rows = {row.submission: row.reason for board in (attacks, defences) for row in board.rows}
         return FinalistsPromoted(
@@ -212,7 +213,7 @@ class Tournament(Format[TournamentRules]):
         )
 
     def outcome_warnings(self, season: Season, outcome: FormatEvent) -> list[str]:
-        """Returns that a side has no finalist, and which finalists will not be ranked as they are (A6)."""
+        """Returns a warning for a side without finalists, and for finalists that will not be ranked yet (A6)."""
         if not isinstance(outcome, FinalistsPromoted):
             return []
         return entry_rules.promotion_warnings(season, outcome)
@@ -300,18 +301,18 @@ class Tournament(Format[TournamentRules]):
         return rows
 
     def _unscored_reason(self, observed: Observations, side: Side) -> str:
-        """Returns why a submission of a side has no score: nobody counts whom it could meet, or a cell is missing."""
+        """Returns why a submission has no score: no opponent of the other side counts, or a cell is missing."""
         other = Side.DEFENCE if side is Side.ATTACK else Side.ATTACK
         if observed.round != INITIAL and not self._counting_submissions(observed, other):
             return f"no {other} is ranked, so there is nothing to score against"
         return "not every picture that its score is made of is played yet"
 
     def _unranked_reason(self, observed: Observations, submission: Submission) -> str:
-        """Returns why a submission is not ranked, "" when it is."""
+        """Returns why a submission is not ranked, "" if it is."""
         return self._exclusion_reason(observed, submission) or observed.eligibility(submission.id).unranked_reason
 
     def _exclusion_reason(self, observed: Observations, submission: Submission) -> str:
-        """Returns why a submission is not ranked and no mean runs over it."""
+        """Returns why a submission is neither ranked nor counted in means, "" if it is counted."""
         standing = observed.eligibility(submission.id)
         if submission.baseline:
             return "baseline"
@@ -324,7 +325,7 @@ class Tournament(Format[TournamentRules]):
         return _incomplete_reason(observed, submission) or self._floor_reason(observed, submission)
 
     def disqualification(self, observed: Observations, submission: Submission) -> str:
-        """Returns why a finding, or a candidate beyond the budget, takes a submission out (A9, A10, A14)."""
+        """Returns why a finding, or a candidate beyond the budget, disqualifies a submission (A9, A10, A14)."""
         count = observed.violations.get(submission.id, 0)
         if count and self.rules.on_violation is OnViolation.DISQUALIFY:
             return super().disqualification(observed, submission) or (
@@ -333,9 +334,10 @@ class Tournament(Format[TournamentRules]):
         return super().disqualification(observed, submission)
 
     def _undelivered_reason(self, observed: Observations, attack: Submission) -> str:
-        """Returns why an attack is out that delivered nothing: where all of it counts as held, it is no measure.
+        """Returns why an attack is excluded that delivered no picture that counts, "" if it delivered some.
 
-        Its delta is a defence's clean accuracy less 100 points, so in a mean it would reward misread clean pictures.
+        If all its pictures count as held, its delta is a defence's clean accuracy less 100 points. In a mean, that
+        would reward defences for misclassified clean pictures.
         """
         if self.rules.on_missing is OnMissing.HELD and attack.id in observed.undelivered_attacks:
             return "delivered no picture that counts (A8)"
@@ -357,9 +359,10 @@ class Tournament(Format[TournamentRules]):
         return [s.id for s in observed.roster.by_side(side) if not self._exclusion_reason(observed, s)]
 
     def _completely_played(self, observed: Observations) -> list[str]:
-        """Returns the defences that the attacks are measured on: those of which every picture was played.
+        """Returns the defences that attacks are scored against: those for which every picture was played.
 
-        What was not played is never credited to an attack (A7), and all attacks are measured on the same defences.
+        Pictures that were not played are never credited to an attack (A7), and all attacks are scored against the same
+        defences.
         """
         cells = [None, *self._counting_submissions(observed, Side.ATTACK)]
         return [
@@ -367,13 +370,13 @@ class Tournament(Format[TournamentRules]):
         ]
 
     def _tie_break_count(self, observed: Observations, submission: Submission) -> int:
-        """Returns what A16 breaks ties by: candidates beyond the budget, or pictures not classified (A7)."""
+        """Returns the number that breaks ties (A16): an attack's violations, or a defence's faults (A7)."""
         if submission.side is Side.ATTACK:
             return observed.violations.get(submission.id, 0)
         return observed.faults.get(submission.id, 0)
 
     def _delta_terms(self, observed: Observations, defence: str, attack: str) -> dict[Cell, int] | None:
-        """Returns how often each cell counts in delta (A11); under `zero` a finding means to hold against nothing."""
+        """Returns how often each cell counts in delta (A11). Under `zero`, a defence with a finding holds nothing."""
         clean, attacked = Cell(defence), Cell(defence, attack)
         if clean not in observed.tallies or attacked not in observed.tallies:
             return None
@@ -383,7 +386,7 @@ class Tournament(Format[TournamentRules]):
     def _mean_terms_of(
         self, observed: Observations, submission: Submission, pairs: list[tuple[str, str]]
     ) -> ScoreTerms | None:
-        """Returns a submission's mean over these pairs; of one that left the contest over those that were played."""
+        """Returns a submission's mean over these pairs; if it left the contest, over those that were played."""
         if observed.eligibility(submission.id).has_left:
             pairs = [pair for pair in pairs if Cell(*pair) in observed.tallies]
         return self._mean_terms(observed, pairs)
@@ -409,13 +412,13 @@ class Tournament(Format[TournamentRules]):
 
 
 def finalists(season: Season, task: str) -> FinalistsPromoted | None:
-    """Returns who was promoted to the final round of a task at last, None while nobody was."""
+    """Returns the latest promotion to the final round of a task, None if there is none."""
     promotions = (event for event, _ in reversed(season.format_events) if isinstance(event, FinalistsPromoted))
     return next((event for event in promotions if event.task == task), None)
 
 
 def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) -> list[Row]:
-    """Returns the rows with all but the best of each team marked as not standing (rule A4)."""
+    """Returns the rows; all but the best of each team have the reason that another one stands for the team (A4)."""
     teams = {submission.id: submission.team for submission in roster if not submission.baseline}
     best: dict[str, str] = {}
     for row in rank_rows(rows, more_is_better=more_is_better):
@@ -431,7 +434,7 @@ def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) 
 
 
 def _incomplete_reason(observed: Observations, defence: Submission) -> str:
-    """Returns why a defence cannot be ranked whose clean pictures were not all played, "" where they were (A7)."""
+    """Returns why a defence is not ranked if some clean pictures were not played, "" if all were (A7)."""
     clean = observed.tally(defence.id)
     if clean is None or clean.complete:
         return ""
@@ -449,9 +452,9 @@ def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -
 
 
 def _score_of_terms(observed: Observations, terms: ScoreTerms) -> Fraction:
-    """Returns what terms come to, in points: what held is added up before it is weighed.
+    """Returns the score of these terms, in points. It adds up the held pictures of a weight before it multiplies.
 
-    Weights are told apart by identity: hashing a fraction is slow, and many cells share one.
+    It distinguishes weights by identity: hashing a fraction is slow, and many cells share a weight.
     """
     weights = {id(weight): weight for weight in terms.values()}
     credited: Counter[tuple[int, int]] = Counter()
@@ -467,5 +470,5 @@ def _opponent_group(observed: Observations) -> str:
 
 
 def _baseline_ids(roster: Roster, side: Side) -> set[str]:
-    """Returns the organizers' submissions: a team's entry of the same name measures nothing."""
+    """Returns the ids of the organizers' baselines on a side. A team's submission of the same name does not count."""
     return {submission.id for submission in roster.by_side(side) if submission.baseline}

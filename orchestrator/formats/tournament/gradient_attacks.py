@@ -1,12 +1,12 @@
 """FGSM, BIM and PGD on the gradients of the defence itself, for `rules.initial.crafted_on: self` (rule A12).
 
-They take the steps of the organizers' baselines of the same names, which follow a surrogate:
+They take the same steps as the organizers' baselines of these names, which use the gradients of a surrogate:
 
 - FGSM, one step of the budget: Goodfellow, Shlens and Szegedy 2015, arXiv:1412.6572.
 - BIM, ten steps of a quarter of it: Kurakin, Goodfellow and Bengio 2017, arXiv:1607.02533.
 - PGD, twenty such steps from a random start: Madry et al. 2018, arXiv:1706.06083.
 
-A defence is asked in bytes, so every step is a whole number of them, and no rounding comes after the last one.
+A defence gets bytes, so every step is a whole number, and nothing is rounded after the last step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,20 +20,20 @@ from orchestrator.domain.samples import Samples
 from orchestrator.domain.tasks import Budget
 
 ALGORITHMS = 1
-"""To be raised with every change of this code that changes pictures: what was played is played again."""
+"""Increase it with every change of this code that changes pictures: then the attacks are played again."""
 
 
 @dataclass(frozen=True)
 class GradientAttack(OrganizerAttack):
     """Steps along the sign of the gradient, within the Linf ball of the task's budget.
 
-    A picture of which the defence gives no gradient is asked about no more: it has lost that picture (rule A7).
+    If the defence gives no gradient for a picture, it loses the picture (rule A7) and is not asked about it again.
 
     Args:
-        name: what it is called in the roster.
-        queries_per_picture: how many steps it takes, each with one gradient.
-        budget_parts: a step is the budget divided by this.
-        random_start: whether it starts anywhere in the ball, and not at the picture.
+        name: its name in the roster.
+        queries_per_picture: the number of its steps; each takes one gradient.
+        budget_parts: the budget divided by the size of a step.
+        random_start: whether it starts at a random point of the ball instead of at the picture.
     """
 
     name: str

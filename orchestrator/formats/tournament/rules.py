@@ -1,4 +1,4 @@
-"""The settings of the tournament, as the contest file's `rules:` writes them."""
+"""The settings of the tournament, in the form of the contest file's `rules:`."""
 
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from orchestrator.formats.tournament.gradient_attacks import GRADIENT_ATTACKS
 
 
 class CleanFloor(BaseModel):
-    """A defence below the clean accuracy of `baseline` minus `points` is shown, unranked (rule A17)."""
+    """A defence with a lower clean accuracy than that of `baseline` minus `points` is shown, unranked (rule A17)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     baseline: str = "undefended"
@@ -19,12 +19,12 @@ class CleanFloor(BaseModel):
 
 
 class InitialRules(BaseModel):
-    """What the initial round measures with: baselines by their ids (rules A11 and A12)."""
+    """The baselines that the initial round measures with, by id (rules A11 and A12)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     classifier: str = "fgsm_trained"
     crafted_on: Literal["surrogate", "self"] = "surrogate"
-    """What a defence's three attacks take their gradients from: the organizers' model, or the defence itself (A12).
+    """The source of gradients of a defence's three attacks: the organizers' model, or the defence itself (A12).
 
     With `self` the three are the format's own, and every defence has to give gradients."""
     weights: dict[str, Annotated[Decimal, Field(gt=0, le=1)]] = Field(
@@ -51,9 +51,9 @@ class TournamentRules(FormatRules):
     clean_floor: CleanFloor | None = CleanFloor()
     initial: InitialRules = InitialRules()
     finalists: Annotated[int, Field(ge=1)] = 5
-    """So many of each side go on to the final round; a tie at the last place takes all who share it (A11, A12, A16)."""
+    """How many of each side go on to the final round, and all that share the last rank (A11, A12, A16)."""
     final: Literal["everybody", "finalists"] = "everybody"
-    """Who meets whom in the final round: everybody each other (A3), or finalists only. Means run over finalists."""
+    """Who plays in the final round: all submissions (A3), or finalists only. Means are over finalists either way."""
     tasks_per_person: Annotated[int, Field(ge=1)] = 3
     """Rule A1."""
     submissions_per_team: Annotated[int, Field(ge=1)] = 3

@@ -1,4 +1,4 @@
-"""The tournament's rules, a plain sentence each, as visitors read them."""
+"""The tournament's rules in words, a plain sentence each, for visitors."""
 
 from collections.abc import Sequence
 

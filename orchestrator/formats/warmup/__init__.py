@@ -1,3 +1,3 @@
-"""The warm-up: fixed attacks of the organizers against defences that are handed in (rules B1 to B8)."""
+"""The warm-up: fixed attacks of the organizers against submitted defences (rules B1 to B8)."""
 
 plugin = "orchestrator.formats.warmup.format:Warmup"

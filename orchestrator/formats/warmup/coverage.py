@@ -15,7 +15,7 @@ COVERAGE = Fraction(4, 5)
 
 
 class CoverageReading(StrEnum):
-    """Which pictures are covered: exactly ceil(0.8 n) of them, or as the code of 2018 counted."""
+    """How covered pictures are counted: exactly ceil(0.8 n) of them, or as in the code of 2018."""
 
     EXACT = "exact"
     REFERENCE = "reference"
@@ -23,11 +23,11 @@ class CoverageReading(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoveredAccuracy:
-    """What a defence got right among the pictures that it is judged by.
+    """Which pictures a defence is judged by, and which it classified correctly.
 
     Args:
-        covered: which pictures these are, bool [n].
-        correct: which of all pictures are classified correctly, bool [n].
+        covered: which pictures it is judged by, bool [n].
+        correct: which pictures are classified correctly, bool [n].
     """
 
     covered: NDArray[np.bool_]
@@ -49,31 +49,31 @@ def accuracy_at_coverage(
 ) -> CoveredAccuracy:
     """Returns the accuracy on the most confident pictures; confidence is the larger of the two scores.
 
-    A picture without two valid scores is always covered, and wrong. Exactly, ceil(coverage x n) pictures are covered,
-    and among equal confidences the earlier ones, so that equal confidences gain nothing. In the reading of 2018 the
-    confidence of picture number floor(coverage x n) is the threshold, and all that reach it are covered.
+    A picture without two valid scores is always covered, and wrong. With `EXACT`, ceil(coverage x n) pictures are
+    covered, of equal confidences the earlier ones, so that equal confidences gain nothing. With `REFERENCE`, as in
+    2018, the confidence of picture number floor(coverage x n) is the threshold, and all that reach it are covered.
 
     Args:
         scores: two for each picture, f64 [n, 2], NaN where they are missing.
         labels: the true classes [n], 0 or 1.
-        reading: which of the two.
-        coverage: the share that is covered.
+        reading: how covered pictures are counted.
+        coverage: the share of pictures that is covered.
 
     Raises:
-        ValueError: there are no pictures, or not as many labels.
+        ValueError: there are no pictures, or their number is not that of the labels.
     """
     count = len(scores)
     if not count or scores.shape != (len(labels), 2):
         raise ValueError(f"scores of shape {scores.shape} for {len(labels)} labels; two are needed for each picture")
     missing = np.isnan(scores).any(axis=1)
     confidence = np.where(missing, np.inf, scores.max(axis=1))
-    # Missing ones first, then the most confident; the sort is stable, so that equal ones keep their order.
+    # Missing scores first, then the most confident; the sort is stable, so equal ones keep their order.
     ranking = np.lexsort((-confidence, ~missing))
     if reading is CoverageReading.EXACT:
         covered = np.zeros(count, np.bool_)
         covered[ranking[: ceil(coverage * count)]] = True
     else:
-        # The code of 2018 reads the last of the list where the number is 0.
+        # If the number is 0, the code of 2018 reads the last of the list.
         threshold = confidence[ranking[int(coverage * count) - 1]]
         covered = confidence >= threshold
     return CoveredAccuracy(covered, predicted_classes(scores) == labels)

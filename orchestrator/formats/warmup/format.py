@@ -1,7 +1,7 @@
 """The warm-up (rules B1 to B8): classifiers with two classes against fixed attacks of the organizers.
 
-Each defence is attacked by a spatial grid, by SPSA and by the boundary attack. It may abstain on the fifth of the
-pictures that it is least sure of; what counts is its accuracy on the others, and its rank is that of its worst column.
+A spatial grid, SPSA and the boundary attack attack each defence. It may abstain on the fifth of the pictures that it is
+least sure of; its accuracy on the others counts, and it is ranked by its worst column.
 """
 
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="
 GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the boundary attack could not start")
 DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
 FEW_SCORES = 10
-"""A defence with no more distinct scores than this on clean pictures, and than half of their number, tells an attack
-hardly more than its labels."""
+"""A defence withholds its scores if it has at most this many distinct scores on clean pictures, and at most half as
+many as pictures: they tell an attack hardly more than its labels."""
 _PERCENT = 100
 _DIGITS = 6
 
@@ -52,7 +52,7 @@ class Warmup(Format[WarmupRules]):
     programs = (Side.DEFENCE,)
 
     def play_rules(self) -> PlayRules:
-        """Returns that defences' scores are kept: accuracy at 80 % coverage follows from them (B3)."""
+        """Returns that defences' scores are kept: accuracy at 80 % coverage is computed from them (B3)."""
         return PlayRules(keep_scores=True)
 
     def rules_in_words(self) -> list[RuleInWords]:
@@ -64,16 +64,16 @@ class Warmup(Format[WarmupRules]):
         return organizer_attacks(self.rules)
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
-        """Returns one round, which is played again as defences come in."""
+        """Returns the only round, which is played again when new defences are received."""
         del season, task
         return (SeasonRound("board", reveals_labels=True),)
 
     def submissions_per_team(self) -> int:
-        """Returns the rule."""
+        """Returns the limit of the rules."""
         return self.rules.submissions_per_team
 
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
-        """Returns that a team is not known, or has handed in as many defences as it may."""
+        """Returns a problem if the team is unknown, or has submitted as many defences as it may."""
         problems = super().entry_problems(season, team, task, side)
         allowed = self.rules.submissions_per_team
         if season.count_attempts(team, task, side) >= allowed:
@@ -82,7 +82,7 @@ class Warmup(Format[WarmupRules]):
         return problems
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
-        """Returns that there is no defence, or an attack that somebody handed in."""
+        """Returns a problem if there is no defence, or an attack that is not the format's own."""
         del round_name
         problems = [
             Problem("submissions", f"{attack.id} is an attack, and the warm-up has its own", "leave it out")
@@ -97,20 +97,20 @@ class Warmup(Format[WarmupRules]):
         return problems
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns that a task has not two classes (B1)."""
+        """Returns a problem if the task does not have two classes (B1)."""
         if len(task.classes) == 2:  # noqa: PLR2004
             return []
         remedy = "choose two with `only: [6, 7]` under `dataset:`, or take another dataset"
         return [Problem(task.name, f"has {len(task.classes)} classes, and the warm-up needs two (B1)", remedy)]
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
-        """Returns clean pictures and every attack, for every defence."""
+        """Returns, for every defence, its cell of clean pictures and one for every attack."""
         del where
         attacks = (None, *(attack.name for attack in self.organizer_attacks()))
         return tuple(Cell(defence.id, attack) for defence in roster.by_side(Side.DEFENCE) for attack in attacks)
 
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
-        """Returns the board (B5)."""
+        """Returns the leaderboard (B5)."""
         attacks = [attack.name for attack in self.organizer_attacks()]
         covered = "at 80 % coverage"
         columns = [
@@ -132,7 +132,7 @@ class Warmup(Format[WarmupRules]):
         return (board,)
 
     def notes(self, observed: Observations) -> list[str]:
-        """Returns what a reader of the board has to know: withheld scores (B8), and sizes that are reduced (B2)."""
+        """Returns notes for readers of the leaderboard: withheld scores (B8), and reduced sizes of attacks (B2)."""
         notes = [
             f"{defence.id} withholds its scores, with {found} on all clean pictures. Attacks that follow scores learn "
             "little from it, and its accuracy under them says little."
@@ -180,15 +180,15 @@ class Warmup(Format[WarmupRules]):
         )
 
     def _accuracy(self, scores: Scores, answers: Answers, labels: Labels) -> CoveredAccuracy:
-        """Returns one column of a defence from its scores [n, 2] and answers [n] of a cell."""
+        """Returns the accuracy of a defence in one cell, from its scores [n, 2] and answers [n]."""
         attacked = answers != NOT_ATTACKED
-        # Where faults took longer than they may, nothing of the cell counts (A7): no score is valid.
+        # If faults took longer than they may, nothing of the cell counts (A7): no score is valid.
         valid = np.full_like(scores, np.nan) if (answers == NOT_PLAYED).any() else scores
         reading = self.rules.coverage
         return accuracy_at_coverage(valid[attacked].astype(np.float64), labels[attacked], reading=reading)
 
     def _remark(self, observed: Observations, defence: Submission) -> str:
-        """Returns what the board has to say of a defence that is ranked all the same (B8)."""
+        """Returns the remark about a defence that does not affect its rank: findings and withheld scores (B8)."""
         found = [f"finding {finding.id}" for finding in observed.findings if finding.submission == defence.id]
         if withheld := _withheld_scores(observed, defence):
             found.append(f"scores withheld: {withheld}")
@@ -209,14 +209,15 @@ def _value(found: CoveredAccuracy) -> Value:
 
 
 def _rounded(speed: float) -> Fraction:
-    """Returns pictures per second to a tenth, from a hundred on to a whole number."""
+    """Returns pictures per second, rounded to a tenth, or from 100 on to a whole number."""
     return Fraction(round(speed)) if speed >= 100 else Fraction(round(10 * speed), 10)  # noqa: PLR2004
 
 
 def _withheld_scores(observed: Observations, defence: Submission) -> str:
-    """Returns how few scores a defence has where those of clean pictures tell an attack hardly more than the labels.
+    """Returns how few distinct scores a defence has on clean pictures, such as `2 distinct values`.
 
-    Empty where they tell more, and where not every clean picture was played (A7): that says nothing of its scores.
+    Empty if it has more than `FEW_SCORES` allows, and if not every clean picture was played (A7), since its scores are
+    then not known.
     """
     cell = Cell(defence.id)
     scores, answers = observed.scores_of(defence.id).get(cell), observed.answers_of(defence.id).get(cell)
@@ -236,7 +237,7 @@ def _interval(found: CoveredAccuracy) -> tuple[float, float]:
 
 
 def _throughput(observed: Observations, defence: str, attacks: Sequence[str]) -> float | None:
-    """Returns how many pictures per second a defence answered while it was queried, None where it was not."""
+    """Returns how many pictures per second a defence answered while it was queried, None if it was not queried."""
     asked = [observed.queries_of(Cell(defence, attack)) for attack in attacks]
     known = [record for record in asked if record is not None]
     seconds = sum(record.seconds for record in known)
@@ -244,7 +245,7 @@ def _throughput(observed: Observations, defence: str, attacks: Sequence[str]) ->
 
 
 def _distinct_scores(scores: Scores | None) -> int | None:
-    """Returns how many different larger scores a defence gave for pictures, None where they were not played."""
+    """Returns how many distinct values the larger of a defence's two scores has, None if it was not played."""
     if scores is None:
         return None
     larger = scores.max(axis=1)

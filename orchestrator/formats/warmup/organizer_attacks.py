@@ -1,4 +1,4 @@
-"""The attacks that the rules describe, ready to be played against a defence."""
+"""Builds the attacks that the rules describe, as `OrganizerAttack` objects."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,23 +26,23 @@ from orchestrator.formats.warmup.rules import (
 )
 
 ALGORITHMS = 1
-"""To be raised with every change of an attack's code that changes its pictures: what was played is played again."""
+"""Increase it with every change of an attack's code that changes its pictures: then the attacks are played again."""
 
 
 _VALUES_IN_FLIGHT = 2**24
-"""So many values of pictures may be asked about at the same time: 64 MiB, and several times as much on the way."""
+"""How many values of pictures may be in questions at the same time: 64 MiB, with copies several times as much."""
 _USUAL_QUESTION = 65
-"""Pictures in one question of the attack that asks most at once."""
+"""The largest number of pictures in one question of an attack."""
 
 
 class GeneratorAttack(OrganizerAttack):
     """An attack of `formats.warmup.attacks`, with its settings.
 
     Args:
-        name: what it is called in the roster.
-        settings: everything that its pictures follow from, as JSON has it.
-        pictures: how many pictures of a task it attacks, at most.
-        queries_per_picture: how many queries it needs for one, at most.
+        name: its name in the roster.
+        settings: everything that its pictures depend on, as a JSON object.
+        pictures: the largest number of a task's pictures that it attacks.
+        queries_per_picture: the largest number of queries that it needs for a picture.
         make: returns the attack on a task's pictures.
     """
 
@@ -75,7 +75,7 @@ class GeneratorAttack(OrganizerAttack):
         defence: QueriedDefence,
         budget: Budget | None,
     ) -> Iterator[AttackedPicture]:
-        """See `OrganizerAttack.play`; as many pictures at the same time as fit into memory."""
+        """See `OrganizerAttack.play`. It attacks as many pictures at the same time as fit into memory."""
         del budget  # the rules have the strength of each attack
         attack, numbers = self._make(samples), np.asarray(pictures, np.int32)
         steps = [
@@ -97,7 +97,7 @@ class GeneratorAttack(OrganizerAttack):
 
 
 def organizer_attacks(rules: WarmupRules) -> tuple[GeneratorAttack, ...]:
-    """Returns the attacks that take part, in the order of the board."""
+    """Returns the attacks that take part, in the order of the leaderboard's columns."""
     found = []
     if rules.spatial is not None:
         found.append(_spatial(rules.spatial, rules.transform))
@@ -160,14 +160,14 @@ def _boundary(rules: BoundaryRules, transform: TransformRules, *, check_ink: boo
         )
         return _moved(attack, rules.start, transform, samples, check_ink=check_ink)
 
-    queries = 2 + rules.iterations * 2 * rules.directions  # two for a direction where the sphere is looked at as well
+    queries = 2 + rules.iterations * 2 * rules.directions  # two a direction if its point on the sphere is asked about
     return GeneratorAttack("boundary", _settings(rules, transform, check_ink=check_ink), rules.pictures, queries, make)
 
 
 def _moved(
     attack: Attack, start: StartRules | None, transform: TransformRules, samples: Samples, *, check_ink: bool
 ) -> Attack:
-    """Returns the attack on pictures that are moved at random first, where the rules say so."""
+    """Returns the attack, preceded by a random movement of the picture if the rules say so."""
     if start is None:
         return attack
     return AfterMovement(attack, start.limits(), _transform(start.transform or transform, samples), check_ink=check_ink)
@@ -176,7 +176,7 @@ def _moved(
 def _transform(rules: TransformRules, samples: Samples) -> Transform:
     if rules.kind == "pillow":
         return PillowTransform(rules.border)
-    # It wants twice as many pixels as are seen on a side: half of them are cut off again.
+    # It takes twice the visible border of a side: half of it is cut off again.
     return TensorflowTransform(round(2 * rules.border * samples.shape[1]))
 
 

@@ -1,7 +1,8 @@
-"""The settings of the warm-up, as the contest file's `rules:` writes them.
+"""The settings of the warm-up, in the form of the contest file's `rules:`.
 
-The defaults are those of the warm-up of 2018 for pictures of birds and bicycles, read as they were meant; every place
-where its code did something else is a setting. examples/warmup-2018.yaml sets them all to what was coded.
+The defaults are those of the warm-up of 2018 for pictures of birds and bicycles, as its rules were meant. For every
+place where its code differs from the rules there is a setting; examples/warmup-2018.yaml sets them all as the code had
+them.
 """
 
 from decimal import Decimal
@@ -30,7 +31,7 @@ class _Rules(BaseModel):
 
 
 class MovementRules(_Rules):
-    """How far a picture is moved, in pixels, and turned, in degrees, to either side."""
+    """How far a picture is moved, in pixels, and rotated, in degrees, to either side."""
 
     dx: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 18.0
     dy: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 18.0
@@ -42,18 +43,18 @@ class MovementRules(_Rules):
 
 
 class TransformRules(_Rules):
-    """How pictures are turned and moved: the library whose arithmetic is followed, and the black border."""
+    """How pictures are rotated and moved: the library whose arithmetic is used, and the black border."""
 
     kind: Literal["pillow", "tensorflow"] = "pillow"
     border: Annotated[float, Field(ge=0, lt=0.5)] = 0.15
-    """What is seen of it on each side, as a share of height and width."""
+    """The visible black border on each side, as a share of height and width."""
 
 
 class StartRules(MovementRules):
     """A random movement before another attack."""
 
     transform: TransformRules | None = None
-    """How the picture is moved, where that is another way than for the grid."""
+    """How the picture is moved; None for the same way as in the grid."""
 
 
 class SpatialRules(_Rules):
@@ -109,9 +110,9 @@ class WarmupRules(FormatRules):
     """The warm-up's rules."""
 
     on_finding: OnFinding = OnFinding.FLAG
-    """Rules A9 and A10; a defence that is noisy stays on the board, and is shown for what it is (B8)."""
+    """Rules A9 and A10. A noisy defence stays on the leaderboard, with a remark (B8)."""
     submissions_per_team: Annotated[int, Field(ge=1)] = 10
-    """Per task: whoever may try without end fits a defence to the hidden pictures."""
+    """Per task. With unlimited attempts a team could fit a defence to the hidden pictures."""
     coverage: CoverageReading = CoverageReading.EXACT
     """Rule B3."""
     throughput: _Positive | None = 100.0
@@ -135,4 +136,4 @@ class WarmupRules(FormatRules):
 
 _ATTACKS = ("spatial", "spsa", "boundary", "corruptions")
 _SIZES = {"pictures", "dx_steps", "dy_steps", "angle_steps", "steps", "samples", "iterations", "directions"}
-"""Of an attack: with a smaller one it is weaker, or what is measured is less certain."""
+"""Sizes of an attack: if one is smaller, the attack is weaker, or its result is less certain."""

@@ -1,4 +1,4 @@
-"""The warm-up's rules, a plain sentence or two each, as visitors read them."""
+"""The warm-up's rules in words, one or two plain sentences each, for visitors."""
 
 from collections.abc import Iterator
 

@@ -1,1 +1,1 @@
-"""Human grading of an attack set (rule C7): who grades what, whose grades count, and what they say."""
+"""Human grading of attack sets (rule C7): who grades what, whose grades count, and the scores from them."""

@@ -1,4 +1,4 @@
-"""How far raters agree: Krippendorff's alpha, and the share of equal pairs beside it."""
+"""The agreement of raters: Krippendorff's alpha, and the share of equal pairs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ GOOD_ALPHA = 0.8
 
 
 class AgreementLevel(StrEnum):
-    """What an alpha is worth, by Krippendorff's own limits."""
+    """The quality of an alpha, by Krippendorff's own limits."""
 
     LOW = "low"
     """Under 0.667: the board carries a warning."""
@@ -24,13 +24,13 @@ class AgreementLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far the raters of the same pictures agree.
+    """The agreement of the raters of the same pictures.
 
     Args:
-        alpha: Krippendorff's; 1 is perfect, 0 is chance. None where all answers are equal or no picture has two.
-        raw: the share of pairs of raters of one picture who give the same answer. Alpha is low by construction where
-            nearly all answers are the same, and this says so.
-        level: what alpha is worth, None without one.
+        alpha: Krippendorff's alpha; 1 is perfect, 0 is chance. None if all answers are equal or no picture has two.
+        raw: the share of pairs of raters of one picture who give the same answer. It explains a low alpha if nearly all
+            answers are the same: then alpha is low by construction.
+        level: the quality of alpha, None without one.
     """
 
     alpha: float | None
@@ -39,7 +39,7 @@ class Agreement:
 
 
 def measure_agreement(answers: NDArray[np.float64], scale: Scale) -> Agreement:
-    """Returns the agreement of answers f64 [pictures, raters], NaN where there is none."""
+    """Returns the agreement of answers f64 [pictures, raters], NaN for a missing answer."""
     values = np.unique(answers[np.isfinite(answers)])
     counts = np.array([(answers == value).sum(axis=1) for value in values], np.float64).T
     compared = counts[counts.sum(axis=1) > 1] if len(values) else np.zeros((0, 0))
@@ -55,14 +55,14 @@ def measure_agreement(answers: NDArray[np.float64], scale: Scale) -> Agreement:
 
 
 def _alpha(counts: NDArray[np.float64], values: NDArray[np.float64], scale: Scale) -> float | None:
-    """Returns alpha = 1 - observed / expected disagreement, or None where all answers are equal.
+    """Returns alpha = 1 - observed / expected disagreement, None if all answers are equal.
 
     Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011, section E.
 
     Args:
         counts: how often each value was given to each picture, f64 [pictures, values], two in each row at least.
         values: the values, ascending.
-        scale: what the distance of two values is.
+        scale: how the distance of two values is defined.
     """
     pairs = np.einsum("uc,uk->uck", counts, counts) - counts[:, :, None] * np.eye(len(values))
     coincidences = (pairs / (counts.sum(axis=1) - 1)[:, None, None]).sum(axis=0)

@@ -1,4 +1,4 @@
-"""Anchors: originals so distorted that whoever looks sees it. Nobody handed them in."""
+"""Anchors: originals that the software distorts so much that every attentive rater sees it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +8,13 @@ from orchestrator.domain.samples import Pixels
 NOISE = 64.0
 """Standard deviation of strong noise, in steps of 1/255."""
 LIGHT_NOISE = 24.0
-"""Added to coarse pixels, since those of an even picture look like it."""
+"""Standard deviation of the noise on coarse pixels; without it, those of a uniform picture would not differ from it."""
 COARSE_SIDES = 8
-"""Coarse pixels along the shorter side of a picture, at most."""
+"""The intended number of coarse pixels along the shorter side of a picture."""
 
 
 def distort(original: Pixels, rng: np.random.Generator) -> Pixels:
-    """Returns an anchor u8 [c, h, w]: strong noise, or coarse pixels with some noise, each as often."""
+    """Returns an anchor u8 [c, h, w]: with equal probability strong noise, or coarse pixels with some noise."""
     if rng.integers(2):
         return _noisy(original.astype(np.float64), NOISE, rng)
     return _noisy(_coarse(original), LIGHT_NOISE, rng)

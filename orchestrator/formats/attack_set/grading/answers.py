@@ -1,4 +1,4 @@
-"""Reads the answer files of raters against the plan: what was answered, and what cannot be right."""
+"""Reads raters' answer files, and checks them against the plan."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS,
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What a rater said of an item, practice included. `file` is the place of the file that says it, from 0."""
+    """A rater's answer to an item, also of practice. `file` is the number of its answer file, from 0."""
 
     rater: str
     item: PlannedItem
@@ -19,18 +19,19 @@ class GivenAnswer:
 
     @property
     def too_fast(self) -> bool:
-        """Whether it came sooner than anybody looks, and does not count."""
+        """Whether the answer came too fast for somebody who looked; then it does not count."""
         return self.answer.milliseconds < MINIMUM_MILLISECONDS
 
 
 def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], class_count: int) -> list[GivenAnswer]:
-    """Returns one answer for each item that was answered, none that was too fast where there is another.
+    """Returns one answer for each item that was answered. An answer that was too fast is replaced by any other.
 
-    What was handed in first counts: no later file replaces it, or a rater who learns that the hidden items removed them
-    could grade those anew. Within one file the last answer counts: until the file is handed in a rater may correct.
+    The first file with an answer to an item counts, and no later file replaces it: otherwise a rater who learns that
+    the hidden items removed them could grade those again. Within one file the last answer counts: a rater may correct
+    answers until the file is handed in.
 
     Raises:
-        Rejected: an answer is of no plan, of another rater or of no item, or does not fit its question; all of them.
+        Rejected: with every answer of an unknown plan or item, of another rater's item, or of the wrong form.
     """
     by_digest = {plan.digest: plan for plan in plans}
     owners = {item.token: rater for plan in plans for rater, item in plan.items()}
@@ -65,7 +66,7 @@ def _foreign_token(place: str, token: str, owners: dict[str, str]) -> Problem:
 
 
 def misfit(item: PlannedItem, answer: Answer, class_count: int) -> str:
-    """Returns why an answer does not fit its question, or nothing."""
+    """Returns why an answer does not fit its question, "" if it does."""
     if item.task is GradingTask.QUALITY:
         fits = answer.grade is not None and answer.proper is None and answer.class_index is None
         return "" if fits else "the question is for a grade, and for nothing else"

@@ -1,4 +1,4 @@
-"""A rater's answers as a table for spreadsheets: the page saves it, and the organizers may import it like the JSON."""
+"""Reads a rater's answers from the CSV table that the grading page can save besides the JSON file."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ COLUMNS: Final = (
     "device_pixel_ratio",
 )
 TOKEN_PREFIX: Final = "item-"  # noqa: S105  no secret
-"""Stands before a token: a spreadsheet would take one such as 12e4567890123456 for a number, and write another."""
+"""The prefix of a token: a spreadsheet would take a token such as 12e4567890123456 for a number, and change it."""
 
 _SUBJECT: Final = "table of answers"
 _REMEDY: Final = "save the table on the grading page again, or import the JSON file"
@@ -35,7 +35,7 @@ def read_answers_csv(text: str) -> AnswerFile:
     A byte order mark and line ends of any system are accepted. All lines have the same plan and rater.
 
     Raises:
-        Rejected: with every line that is not one of that page.
+        Rejected: with every line that the page cannot have saved.
     """
     rows = _rows(text)
     problems: list[Problem] = []
@@ -59,7 +59,7 @@ def read_answers_csv(text: str) -> AnswerFile:
 
 
 def _rows(text: str) -> Sequence[Mapping[str, str]]:
-    """Returns the lines below the header, by column; at least one."""
+    """Returns the lines below the header as dicts by column; at least one."""
     try:
         header, *lines = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
     except (csv.Error, ValueError) as error:
@@ -79,7 +79,7 @@ def _rows(text: str) -> Sequence[Mapping[str, str]]:
 
 
 def _answer(row: Mapping[str, str]) -> Answer:
-    """Returns the answer of a line. Raises ValueError, or pydantic's, which is one, for what is none."""
+    """Returns the answer of a line. Raises ValueError, also as pydantic's ValidationError, if it is not valid."""
     if row["proper"] not in _PROPER:
         raise ValueError("proper is neither yes nor no nor empty")
     if not row["token"].startswith(TOKEN_PREFIX):

@@ -1,8 +1,8 @@
-"""Who grades which picture: balanced incomplete blocks.
+"""Assigns pictures to raters in balanced incomplete blocks.
 
-A rater's own level (strict or lenient) is the largest error of a mean grade, and more pictures do not lessen it. Where
-every rater grades equally many pictures of every submission it is the same error for all, and cancels out of every
-difference.
+A rater's own level (strict or lenient) is the largest error of a mean grade, and more pictures do not reduce it. If
+every rater grades equally many pictures of every submission, the error is the same for all submissions and cancels out
+in differences.
 """
 
 from collections import Counter
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 Seat = tuple[str, str, int]
-"""Rater, submission, position: one picture that one rater looks at."""
+"""Rater, submission, position: one picture that one rater grades."""
 
 
 def draw_positions(picture_count: int, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Returns so many of a task's positions, ascending."""
+    """Returns `wanted` random positions of a task, ascending."""
     return tuple(sorted(int(position) for position in rng.permutation(picture_count)[:wanted]))
 
 
@@ -26,11 +26,11 @@ def assign_raters(
     raters_per_picture: int,
     rng: np.random.Generator,
 ) -> list[Seat]:
-    """Returns who looks at which picture of which submission, in random order.
+    """Returns who grades which picture of which submission, in random order.
 
-    Every picture of every submission has `raters_per_picture` different raters. A rater has the same number of pictures
-    of every submission; two raters' numbers differ by at most one. Which picture it is changes from submission to
-    submission, so that a rater meets each picture about equally often, and raters in changing company.
+    Every picture of every submission gets `raters_per_picture` different raters. A rater gets the same number of
+    pictures of every submission; the numbers of two raters differ by at most one. The pictures change from submission
+    to submission, so that a rater gets each position about equally often, and together with different raters.
     """
     places = np.arange(len(raters))
     each, left_over = divmod(len(positions) * raters_per_picture, len(raters))
@@ -40,7 +40,7 @@ def assign_raters(
     for submission in rng.permutation(len(submissions)):
         left = quota.copy()
         for rest, position in zip(range(len(positions), 0, -1), rng.permutation(positions), strict=True):
-            # Who has as many left as there are pictures has to take each, or would get one twice in the end.
+            # A rater with as many seats left as pictures has to take each, or would get one twice at the end.
             order = np.lexsort((rng.permutation(places), -left, met[position], left == 0, left < rest))
             chosen = order[:raters_per_picture]
             left[chosen] -= 1
@@ -50,7 +50,7 @@ def assign_raters(
 
 
 def draw_least_seen(positions: Sequence[int], count: int, seen: Counter[int], rng: np.random.Generator) -> list[int]:
-    """Returns `count` positions, of those that are seen least, and counts them as seen; none twice before all are."""
+    """Returns `count` of the positions that were seen least, and adds them to `seen`; none twice before all are."""
     drawn: list[int] = []
     while len(drawn) < count:
         mixed = [int(position) for position in rng.permutation(positions)]

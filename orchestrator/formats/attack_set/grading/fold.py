@@ -1,4 +1,4 @@
-"""From plan and answers to human scores (C7): who counts, what is decided, how sure it is, and what is missing."""
+"""Computes human scores from plans and answers (C7): raters who count, decisions, intervals, missing answers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ from orchestrator.formats.attack_set.grading.validity import Votes, appeal_votes
 
 @dataclass(frozen=True, slots=True)
 class Appeal:
-    """The pictures of a submission that five more raters look at, at most five."""
+    """An appeal for at most five pictures of a submission, which five more raters grade."""
 
     submission: str
     positions: tuple[int, ...]
@@ -44,15 +44,15 @@ class Appeal:
 
 @dataclass(frozen=True)
 class GradingRound:
-    """What was planned.
+    """The plans of a round of grading, and what belongs to them.
 
     Args:
         plan: the plan of the round.
         labels: the true class of every picture of the task.
         class_count: how many classes there are.
         supplements: the plans that asked for more, in the order in which they were made.
-        appeals: one a submission.
-        gone: raters from whom nothing more is awaited.
+        appeals: at most one for each submission.
+        gone: raters who will give no further answers.
     """
 
     plan: GradingPlan
@@ -68,7 +68,7 @@ class GradingRound:
         return (self.plan, *self.supplements)
 
     def problems(self) -> list[Problem]:
-        """Returns what does not fit together."""
+        """Returns every inconsistency between labels, plans and appeals."""
         found = []
         if len(self.labels) != self.plan.picture_count:
             what = f"{len(self.labels)} labels for {self.plan.picture_count} pictures"
@@ -93,11 +93,11 @@ class GradingRound:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionGrades:
-    """What people say of one submission.
+    """The human scores of one submission.
 
-    A score is provisional until every picture is decided and has three grades of raters who count: `missing` names
-    those that are not there yet. Until then the share of valid pictures is that among the decided ones, and quality is
-    the mean over those that have a grade.
+    Scores are provisional until every picture is decided and has three grades of raters who count: `missing` names the
+    pictures that lack some. Until then the share of valid pictures is that among the decided ones, and quality is the
+    mean over those that have a grade.
 
     Args:
         submission: its id.
@@ -106,13 +106,13 @@ class SubmissionGrades:
         quality: Score_quality, 0.2 to 1.
         score: Score_H, their product.
         quality_with_removed: Score_quality with the grades of removed raters.
-        corrected: Score_quality of grades from which raters' own levels are taken.
+        corrected: Score_quality of grades from which the raters' own levels are subtracted.
         modelled: Score_quality of the maximum likelihood model.
         differential: mean differential grade (DMOS); 5 is no worse than hidden originals.
         robust: whether the rank is the same by plain and by corrected grades.
         quality_interval: of `quality`.
         interval: of `score`.
-        missing: positions and tasks that are not complete.
+        missing: the positions and tasks that lack answers.
     """
 
     submission: str
@@ -131,13 +131,13 @@ class SubmissionGrades:
 
     @property
     def provisional(self) -> bool:
-        """Whether something is still missing."""
+        """Whether answers are still missing."""
         return bool(self.missing)
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourDifference:
-    """Score_H of a submission less that of the next on the board; apart where the interval lies above 0."""
+    """Score_H of a submission less that of the next one; they differ significantly if the interval is above 0."""
 
     better: str
     worse: str
@@ -147,20 +147,20 @@ class NeighbourDifference:
 
 @dataclass(frozen=True, slots=True)
 class GradingResult:
-    """What people say, by submission in the plan's order, and how far it can be trusted.
+    """The human scores of a round of grading, and how reliable they are.
 
     Args:
-        submissions: one each.
-        neighbours: each submission that has a score and the next one, best first.
-        raters: one each, in the order of the plans.
+        submissions: the scores of each submission, in the plan's order.
+        neighbours: the difference of each submission with a score to the next one, best first.
+        raters: a report on each rater, in the order of the plans.
         indicative: whether fewer than 15 raters count, so that human scores should not rank.
-        more: pictures that need raters who have not been asked; `make_supplement` asks them.
-        outstanding: answers that are awaited of raters who have been asked.
-        quality_agreement: of grades, ordinal.
-        valid_agreement: of answers about validity, nominal.
-        bt500: whom that screening would drop; None where it cannot drop anybody.
+        more: pictures that need further raters; `make_supplement` plans these.
+        outstanding: how many answers are expected from raters who have been asked.
+        quality_agreement: the agreement of grades, ordinal.
+        valid_agreement: the agreement of answers about validity, nominal.
+        bt500: the raters whom the screening of ITU-R BT.500 would drop; None if it cannot be applied.
         milliseconds: quantiles of all answer times (`TIME_QUANTILES`).
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
         draws: of the bootstrap.
     """
 
@@ -179,11 +179,11 @@ class GradingResult:
 
 
 _Key = tuple[GradingTask, str, int, bool]
-"""Task, submission, position, and whether it was asked because of an appeal."""
+"""Task, submission, position, and whether the question is part of an appeal."""
 
 
 class _Opinions:
-    """The answers of a round as arrays f64 [submissions, pictures, raters], NaN where there is none."""
+    """The answers of a round as arrays f64 [submissions, pictures, raters], NaN for a missing answer."""
 
     def __init__(self, round_: GradingRound, answers: Sequence[GivenAnswer], reports: Sequence[RaterReport]) -> None:
         self.raters = [report.rater for report in reports]
@@ -222,23 +222,23 @@ class _Opinions:
         return Votes(self.valid_votes[key], self.counts[key] - self.valid_votes[key])
 
     def only(self, values: NDArray[np.float64], raters: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Returns the values of some raters, f64 [submissions, pictures, those]."""
+        """Returns the values of the selected raters, f64 [submissions, pictures, selected raters]."""
         return values[:, :, raters]
 
 
 def grade_round(
     round_: GradingRound, answer_files: Sequence[AnswerFile], seed: int, draws: int = DRAWS
 ) -> GradingResult:
-    """Returns what people say of every submission of a round.
+    """Returns the human scores of every submission of a round.
 
     Args:
-        round_: what was planned.
-        answer_files: what raters handed back, several of one rater in the order in which they were saved.
-        seed: of the bootstrap, for the record.
+        round_: the plans.
+        answer_files: the raters' files; several files of one rater in the order in which they were saved.
+        seed: the seed of the bootstrap, which the result states.
         draws: of the bootstrap.
 
     Raises:
-        Rejected: the plans, appeals or answers do not fit together; every problem.
+        Rejected: plans, appeals or answers are inconsistent; with every problem.
     """
     if problems := round_.problems():
         raise Rejected("grading", problems)
@@ -284,7 +284,7 @@ def _decisions(opinions: _Opinions) -> NDArray[np.float64]:
 
 
 def _missing(round_: GradingRound, opinions: _Opinions) -> dict[_Key, int]:
-    """Returns how many answers each picture lacks, where it lacks some."""
+    """Returns how many answers are missing for each picture that lacks some."""
     appealed = {(appeal.submission, position) for appeal in round_.appeals for position in appeal.positions}
     missing: dict[_Key, int] = {}
     for submission in opinions.submissions:
@@ -299,7 +299,7 @@ def _missing(round_: GradingRound, opinions: _Opinions) -> dict[_Key, int]:
 
 
 def _awaited(round_: GradingRound, answers: Sequence[GivenAnswer], reports: Sequence[RaterReport]) -> Counter[_Key]:
-    """Returns the answers that may still come: of raters who have been asked, or whose hidden items are too few yet."""
+    """Returns how many answers may still come: from raters who were asked, or who have graded too few hidden items."""
     waiting = {report.rater for report in reports if report.status is RaterStatus.WAITING}
     out = round_.gone | {report.rater for report in reports if report.status is RaterStatus.REMOVED}
     given = {each.item.token for each in answers if each.rater not in waiting or each.too_fast}
@@ -312,7 +312,7 @@ def _awaited(round_: GradingRound, answers: Sequence[GivenAnswer], reports: Sequ
 
 
 def _requests(missing: Mapping[_Key, int], awaited: Mapping[_Key, int]) -> list[MoreRaters]:
-    """Returns who has to be asked beyond those from whom an answer is awaited."""
+    """Returns how many raters are needed besides those from whom an answer is expected."""
     return [
         MoreRaters(submission, position, task, count - awaited[task, submission, position, appeal], appeal)
         for (task, submission, position, appeal), count in missing.items()
@@ -364,7 +364,7 @@ def _submission_grades(
 
 
 def _neighbours(submissions: Sequence[SubmissionGrades], drawn: ScoreDraws | None) -> tuple[NeighbourDifference, ...]:
-    """Returns how sure it is that each submission is better than the next, from the draws of the scores."""
+    """Returns the difference of each submission to the next one, with its interval from the bootstrap."""
     if drawn is None:
         return ()
     scored = [(each.score, place) for place, each in enumerate(submissions) if each.score is not None]

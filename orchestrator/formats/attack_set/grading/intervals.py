@@ -1,4 +1,4 @@
-"""How sure human scores are (X5): a bootstrap over raters and pictures, both drawn anew each time."""
+"""Intervals of human scores (X5): a bootstrap that resamples both raters and pictures."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from orchestrator.formats.attack_set.grading.quality import BEST_GRADE, Grades
 DRAWS = 10_000
 LEVEL = 0.95
 DIGITS = 6
-"""Decimals of an interval's limits on record."""
+"""Decimals of an interval's limits."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreDraws:
-    """What the scores would have been with other raters and other pictures, f64 [draws, submissions]."""
+    """The scores in each bootstrap draw of raters and pictures, f64 [draws, submissions]."""
 
     quality: NDArray[np.float64]
     human: NDArray[np.float64]
@@ -27,15 +27,15 @@ def draw_scores(grades: Grades, valid: NDArray[np.float64], rng: np.random.Gener
     """Returns Score_quality and Score_H of resampled rounds.
 
     Each draw takes as many raters and as many pictures as there are, with replacement, and the same ones for every
-    submission, so that differences of submissions are as sure as the common raters make them. A picture whose raters
-    are all missing from a draw is left out of it. Whether a picture is valid stays as decided: votes of three, drawn
-    anew, would decide otherwise more often than other raters do.
+    submission, so that the intervals of differences benefit from common raters. A draw leaves out a picture if it has
+    none of its raters. Whether a picture is valid stays as decided: resampled votes of three raters would change the
+    decision more often than other raters would.
 
     Args:
         grades: f64 [submissions, pictures, raters].
-        valid: 1, 0, or NaN where it is undecided, f64 [submissions, pictures].
-        rng: where the draws come from.
-        draws: how many.
+        valid: 1, 0, or NaN for undecided, f64 [submissions, pictures].
+        rng: the source of random numbers.
+        draws: the number of draws.
     """
     _, pictures, raters = grades.shape
     rater_weights = rng.multinomial(raters, np.full(raters, 1 / raters), draws).astype(np.float64).T
@@ -55,7 +55,7 @@ def draw_scores(grades: Grades, valid: NDArray[np.float64], rng: np.random.Gener
 
 
 def interval_of(values: NDArray[np.float64]) -> Interval | None:
-    """Returns the middle 95 % of draws, or None where there are none."""
+    """Returns the central 95 % interval of draws, None if there are none."""
     known = values[np.isfinite(values)]
     if not len(known):
         return None

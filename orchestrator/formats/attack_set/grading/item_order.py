@@ -1,4 +1,4 @@
-"""The order of a rater's items: mixed, each kind spread evenly, versions of one picture far apart."""
+"""Orders a rater's items: in random order, each kind spread evenly, versions of one picture far apart."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -12,8 +12,8 @@ Item = TypeVar("Item")
 def spread(groups: Sequence[Sequence[Item]], rng: np.random.Generator) -> list[Item]:
     """Returns the items of all groups in one order in which each group is spread evenly over the whole.
 
-    Item number i of the n of a group lands at a random place of the i-th of n equal stretches. So raters who tire do so
-    for every submission alike.
+    Item number i of the n of a group gets a random place in the i-th of n equal intervals. So tiredness of raters
+    affects every submission equally.
     """
     placed = []
     for group in groups:
@@ -26,10 +26,10 @@ def spread(groups: Sequence[Sequence[Item]], rng: np.random.Generator) -> list[I
 
 
 def shortest_length(pictures: Sequence[Hashable], distance: int) -> int:
-    """Returns how many items there have to be for an order that keeps `distance` others between two of one picture.
+    """Returns the number of items needed for an order with `distance` others between two items of one picture.
 
-    `pictures` has the picture of each item. From one item of the most frequent picture to its next are `distance` + 1
-    places, and each picture that comes so often needs one more at the end.
+    `pictures` has the picture of each item. Two items of the most frequent picture are `distance` + 1 places apart, and
+    each picture that is as frequent needs one more place at the end.
     """
     counts = Counter(pictures)
     most = max(counts.values(), default=1)
@@ -45,19 +45,19 @@ def separate(
 ) -> list[Item] | None:
     """Returns the items in nearly the same order, with at least `distance` others between two of one picture.
 
-    The next item is always the first that is allowed. What is left at the end is put in where there is room for it, at
-    random. If there is none, the order begins anew with the most frequent pictures first, which finds an order
-    whenever there is one but mixes less.
+    The next item is always the first that is allowed. Items that are left at the end are inserted at random places with
+    enough distance. If there is no such place, it starts again with the most frequent pictures first, which finds an
+    order whenever there is one but is less random.
 
     Args:
-        items: what is to be shown, in the order that is wanted.
-        picture: which picture an item shows.
-        distance: items between two of one picture, at least 1.
-        before: the pictures shown just before, the last one last.
-        rng: decides where left items go.
+        items: the items, in the preferred order.
+        picture: returns the picture that an item shows.
+        distance: the number of items between two of one picture, at least 1.
+        before: the pictures shown before these items, in order.
+        rng: decides where the items that are left go.
 
     Returns:
-        Every item once, or None if there is no such order.
+        Every item once; None if there is no such order.
     """
     order, left = _in_turn(items, picture, distance, before)
     pictures = [picture(item) for item in order]
@@ -75,7 +75,7 @@ def separate(
 def _in_turn(
     items: Sequence[Item], picture: Callable[[Item], Hashable], distance: int, before: Sequence[Hashable]
 ) -> tuple[list[Item], list[Item]]:
-    """Returns the items in their order as long as one is allowed, and those that are left."""
+    """Returns the items in order, as long as one is allowed, and the items that are left."""
     waiting, order = list(items), list[Item]()
     recent = list(before)[-distance:]
     while True:
@@ -89,7 +89,7 @@ def _in_turn(
 def _free_places(
     wanted: Hashable, pictures: Sequence[Hashable], distance: int, before: Sequence[Hashable]
 ) -> list[int]:
-    """Returns where a picture may be put in: others only move further apart by it."""
+    """Returns the places where a picture may be inserted. Inserting it only moves others further apart."""
     shown = [*list(before)[-distance:], *pictures]
     first = len(shown) - len(pictures)
     taken = [place for place, each in enumerate(shown) if each == wanted]
@@ -107,7 +107,7 @@ def _most_frequent_first(
     before: Sequence[Hashable],
     left: Counter[Hashable],
 ) -> list[Item] | None:
-    """Returns an order in which the allowed picture that has most items left always comes next, or None."""
+    """Returns an order in which the allowed picture with most items left always comes next; None if it fails."""
     waiting, order = list(items), list[Item]()
     recent = list(before)[-distance:]
     while waiting:

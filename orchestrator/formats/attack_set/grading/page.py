@@ -1,8 +1,8 @@
 """The page on which one rater grades: a single HTML file that needs no network, no other file and no server.
 
-Texts of organizers are escaped and made printable; what the script reads is JSON in which no markup can begin. The
-content security policy names this page's own script and style by their digests, so nothing else in it runs. An item is
-known by its random token alone.
+Texts of organizers are escaped and made printable; the script reads its data from JSON in which no markup can begin.
+The content security policy names this page's own script and style by their digests, so nothing else in it runs. Only a
+random token identifies an item.
 """
 
 import base64
@@ -21,7 +21,7 @@ from orchestrator.reports import colours
 
 MAX_SCALE: Final = 8
 MAX_PAIR_WIDTH: Final = 1200
-"""CSS pixels: what a screen of 1366 x 768, the smallest that is common, has for the pair."""
+"""CSS pixels for the pair on a screen of 1366 x 768, the smallest common size."""
 MAX_PICTURE_HEIGHT: Final = 560
 PAIR_GAP: Final = 24
 """CSS pixels between the two pictures of a pair."""
@@ -32,14 +32,14 @@ PROPER_KEYS: Final = {"y": "Yes", "n": "No"}
 _TEMPLATES: Final = ChoiceLoader([PackageLoader(__package__), PackageLoader("orchestrator.reports")])
 _DIGITS: Final = "1234567890"
 _LETTERS: Final = "abcdefghijklmopqrstuvwz"
-"""Keys of the eleventh class and those after it: every letter without a meaning of its own."""
+"""The keys of the eleventh and further classes: all letters without another meaning."""
 
 
 def grading_page(sheet: Sheet) -> str:
     """Returns the HTML page of a rater's sheet. The same sheet gives the same text.
 
     Raises:
-        ValueError: an item whose task has no wording, or an item of the quality task without its original.
+        ValueError: the sheet has no wording for an item's task, or an item of the quality task has no original.
     """
     _check(sheet)
     environment = _environment()
@@ -63,10 +63,10 @@ def grading_page(sheet: Sheet) -> str:
 
 
 def picture_scale(height: int, width: int) -> int:
-    """Returns how many CSS pixels a side of a picture's pixel has: 8 for 32 x 32.
+    """Returns the size of a picture's pixel in CSS pixels, such as 8 for pictures of 32 x 32.
 
-    It is the largest whole number of 1 to 8 at which the pair fits on a common screen, and depends on the pictures
-    alone, so that every rater sees them equally large.
+    It is the largest integer from 1 to 8 at which the pair fits on a common screen. It depends only on the size of the
+    pictures, so that every rater sees them in the same size.
     """
     fits = min((MAX_PAIR_WIDTH - PAIR_GAP) // (2 * width), MAX_PICTURE_HEIGHT // height)
     return max(1, min(MAX_SCALE, fits))
@@ -75,8 +75,8 @@ def picture_scale(height: int, width: int) -> int:
 def class_keys(classes: Sequence[str], without: str = "") -> tuple[str, ...]:
     """Returns the key of each class: 1 to 9, 0 for the tenth, then letters; "" for a class after the 33rd.
 
-    Classes that are all called by one digit have that digit: who sees a 5 presses 5. Letters in `without` mean
-    something else where the keys are used.
+    If the name of every class is one digit, its key is that digit: a rater who sees a 5 presses 5. `without` are
+    letters with another meaning where the keys are used.
     """
     if all(len(name) == 1 and name in _DIGITS for name in classes):
         return tuple(classes)
@@ -94,7 +94,7 @@ def _check(sheet: Sheet) -> None:
 
 
 def _script_data(sheet: Sheet, scale: int) -> dict[str, object]:
-    """Returns what the script knows. Texts of organizers are not in it: the page shows them itself."""
+    """Returns the data of the script, without texts of organizers, which are in the page's HTML."""
     return {
         "plan": sheet.plan,
         "rater": sheet.rater,
@@ -110,7 +110,7 @@ def _script_data(sheet: Sheet, scale: int) -> dict[str, object]:
 
 
 def _security_policy(style: str, script: str) -> str:
-    """Returns the policy: the one script and the one style that have these digests, and pictures in the page."""
+    """Returns the policy: it allows the script and the style with these digests, and pictures in `data:` URLs."""
     return (
         f"default-src 'none'; script-src '{_source_digest(script)}'; style-src '{_source_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -123,7 +123,7 @@ def _source_digest(source: str) -> str:
 
 @cache
 def _script() -> str:
-    """Returns the script as it is in its file: it is no template, and the same for every page."""
+    """Returns the text of the script file: it is not a template, and is the same for every page."""
     return _TEMPLATES.get_source(_environment(), "grading.js")[0]
 
 
@@ -142,7 +142,7 @@ def _environment() -> Environment:
 
 
 def _make_printable(value: object) -> object:
-    """Makes every text of a sheet printable before it is escaped; its lines stay lines."""
+    """Makes a text of a sheet printable before it is escaped; its line breaks are kept."""
     if type(value) is not str:
         return value
     return "\n".join(printable(line, MAX_TEXT) for line in value[: 2 * MAX_TEXT].split("\n"))

@@ -1,7 +1,7 @@
-"""The grading plan: which rater is shown what, in which order, under which token.
+"""The grading plan: the items of each rater, their order and their tokens.
 
-The plan is secret until the round is closed. A rater gets a sheet that is made from it, and the fold reads the answers
-with it.
+The plan is secret until the round is closed. Raters get sheets that are made from it, and the fold interprets the
+answers with it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class _Record(BaseModel):
 
 
 class ItemKind(StrEnum):
-    """What is shown as a submitted picture."""
+    """What an item shows as the submitted picture."""
 
     SUBMISSION = "submission"
     ORIGINAL = "original"
@@ -34,20 +34,20 @@ class ItemKind(StrEnum):
 
 
 class PlannedItem(_Record):
-    """One item of a sheet, and what it is."""
+    """One item of a sheet, with what it shows."""
 
     token: Token
     task: GradingTask
     kind: ItemKind
     position: Position
     submission: str | None = None
-    """Whose picture it is, for the kind `submission`."""
+    """The submission that the picture is from, for the kind `submission`."""
     practice: bool = False
-    """Not counted."""
+    """Whether it is practice, which is not counted."""
     repeat_of: Token | None = None
     """The earlier item of this rater that this one repeats. Only the earlier one counts for the submission."""
     appeal: bool = False
-    """Asked because of an appeal."""
+    """Whether it is part of an appeal."""
 
     @property
     def scored(self) -> bool:
@@ -56,28 +56,28 @@ class PlannedItem(_Record):
 
 
 class RaterItems(_Record):
-    """What one rater is shown, in order."""
+    """The items of one rater, in order."""
 
     rater: RaterId
     items: tuple[PlannedItem, ...]
 
 
 class GradingPlan(_Record):
-    """Everything that raters are shown in a round, or additionally.
+    """All items of the raters in a round, or in a supplement to its plan.
 
-    Equal values have equal digests. The order of `submissions` is that of the caller.
+    Equal plans have equal digests. `submissions` are in the order of the caller.
     """
 
     version: Literal[1] = 1
     submissions: tuple[str, ...]
     picture_count: Annotated[int, Field(ge=1)]
-    """Pictures of the task."""
+    """The number of pictures of the task."""
     positions: tuple[Position, ...]
     """The pictures that are graded, ascending: the same for every submission."""
     raters_per_picture: Annotated[int, Field(ge=MINIMUM_RATERS_PER_PICTURE)]
     distance: Annotated[int, Field(ge=1)]
     supplements: Digest | None = None
-    """Digest of the round's plan, where this one asks for further answers."""
+    """The digest of the round's plan if this one is a supplement to it."""
     sheets: tuple[RaterItems, ...]
 
     @model_validator(mode="after")
@@ -89,16 +89,16 @@ class GradingPlan(_Record):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON, 64 hex digits. It tells nothing of the plan: tokens are random."""
+        """SHA-256 of the plan's canonical JSON, 64 hex digits. It does not reveal the plan, since tokens are random."""
         return digest(canonical_json(self.model_dump(mode="json"))).removeprefix("sha256:")
 
     @property
     def raters(self) -> tuple[str, ...]:
-        """Everybody who has a sheet, in the order of the plan."""
+        """The raters who have a sheet, in the order of the plan."""
         return tuple(sheet.rater for sheet in self.sheets)
 
     def items_of(self, rater: str) -> tuple[PlannedItem, ...]:
-        """Returns a rater's items in order. Raises KeyError for who has no sheet."""
+        """Returns a rater's items in order. Raises KeyError for a rater without a sheet."""
         for sheet in self.sheets:
             if sheet.rater == rater:
                 return sheet.items

@@ -1,7 +1,7 @@
-"""Makes grading plans: the plan of a round, and supplements where more raters are needed.
+"""Makes grading plans: the plan of a round, and supplements if more raters are needed.
 
-Everything that is drawn comes from the round's secret, so that nobody knows it before and everybody can make the plan
-again afterwards.
+All random choices are drawn from the round's secret, so that nobody can predict a plan and everybody can make it again
+after the round.
 """
 
 import hmac
@@ -31,7 +31,7 @@ from orchestrator.formats.attack_set.grading.rules import (
 from orchestrator.formats.attack_set.grading.sheets import GradingTask, RaterId
 
 PLACE = "grading"
-"""What problems name as their place."""
+"""The place that problems name."""
 HIDDEN_KINDS = 3
 """Originals, anchors and repeats."""
 _RATER_ID = TypeAdapter(RaterId)
@@ -63,7 +63,7 @@ class _Draft:
 def plan_problems(
     rules: GradingRules, submissions: Sequence[str], picture_count: int, raters: Sequence[str]
 ) -> list[Problem]:
-    """Returns why pictures cannot be graded like this, nothing if they can. Asked before there is a secret."""
+    """Returns every reason why such a plan cannot be made, none if it can. It needs no secret."""
     problems = []
     wanted = _wanted(rules, picture_count)
     if not submissions or len({*submissions}) < len(submissions):
@@ -83,7 +83,7 @@ def plan_problems(
 
 
 def sample_problems(rules: GradingRules, picture_count: int) -> list[Problem]:
-    """Returns why no plan can be made for a task of so many pictures, whoever hands in and whoever grades."""
+    """Returns every reason why no plan can be made for a task of so many pictures, for any submissions and raters."""
     problems = []
     wanted = _wanted(rules, picture_count)
     if wanted > picture_count:
@@ -133,17 +133,16 @@ def make_supplement(
 ) -> GradingPlan:
     """Returns a plan that asks for further answers about some pictures.
 
-    Nobody is asked about a picture that they were asked about before, and those come first who were not shown the
-    original of a picture whose validity is asked for, then those who have fewer versions of the picture in this plan.
-    The pictures hide among originals and anchors. Raters who have no sheet of the plan grade enough of these for the
-    rule that removes raters.
+    No rater is asked about the same picture again. Raters who have not seen the picture's original are preferred, then
+    those with fewer versions of the picture in this plan. The pictures are mixed with originals and anchors. Raters
+    without a sheet in earlier plans grade enough of these for the rule that removes raters.
 
     Args:
         plan: the plan of the round.
-        earlier: the supplements there are already, all of them.
-        requests: what is needed.
-        raters: who may be asked; they need not be in the plan.
-        secret: the round's.
+        earlier: all earlier supplements.
+        requests: the pictures that need more raters.
+        raters: the raters who may be asked; they need not be in the plan.
+        secret: the round's secret.
 
     Raises:
         Rejected: there are too few raters for a picture, or the plan has too few pictures to keep the distance.
@@ -190,9 +189,9 @@ def _with_sheets(
     key: bytes,
     rng: np.random.Generator,
 ) -> GradingPlan:
-    """Returns the plan with each rater's items. Those who are untested grade hidden items in any case.
+    """Returns the plan with each rater's items. Raters in `untested` always get hidden items.
 
-    Tokens are drawn from `key`, which no other plan has.
+    Tokens are derived from `key`, which no other plan has.
     """
     sheets, problems = [], []
     for rater, own in drafts.items():
@@ -210,7 +209,7 @@ def _with_sheets(
 def _rater_order(
     frame: GradingPlan, own: Sequence[_Draft], rng: np.random.Generator, *, tested: bool
 ) -> list[_Draft] | None:
-    """Returns everything that a rater is shown, task by task, validity first: without originals.
+    """Returns all items of a rater in order, task by task: validity first, which is asked without originals.
 
     Each task begins with practice. None if the distance cannot be kept.
     """
@@ -231,7 +230,7 @@ def _rater_order(
 def _practice(
     task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
 ) -> list[_Draft] | None:
-    """Returns the practice items: originals and anchors in turn, of ungraded pictures if there are enough.
+    """Returns the practice items: alternately originals and anchors, of ungraded pictures if there are enough.
 
     None if the distance cannot be kept.
     """
@@ -249,9 +248,9 @@ def _questions(
 ) -> list[_Draft] | None:
     """Returns a rater's pictures of one task among hidden items, in order; None if the distance cannot be kept.
 
-    Where an order has no room because of the items `before`, it is drawn again with more hidden ones in between. In a
-    plan with 2 (distance + 1) pictures or more, so many fit in at last that every picture comes equally often, and then
-    there is an order.
+    If there is no order because of the items `before`, it tries again with more hidden items. In a plan with 2
+    (distance + 1) pictures or more this succeeds: finally every picture is equally frequent, and then there is an
+    order.
     """
     for more in range(frame.distance + 2):
         items = _hidden_among(task, real, frame, before, rng, more)
@@ -271,16 +270,16 @@ def _hidden_among(
 ) -> list[_Draft]:
     """Returns a rater's pictures of one task, mixed with originals, anchors and repeats.
 
-    There are `more` originals and anchors, of each, than are needed to keep versions of a picture apart.
+    `more` is how many originals, and how many anchors, it adds to those needed to keep versions of a picture apart.
     """
     each = ceil(len(real) * HIDDEN_SHARE / (1 - HIDDEN_SHARE) / HIDDEN_KINDS)
     minimum = MINIMUM_HIDDEN if task is GradingTask.QUALITY else MINIMUM_HIDDEN_VALID
-    # Where one picture comes twice, the list has to be long enough to keep the two apart.
+    # If a picture comes twice, the list has to be long enough to keep the two apart.
     count = max(minimum, each, ceil((2 * (frame.distance + 1) - len(real)) / 2))
     seen = Counter([*before, *(draft.position for draft in real)])
     mixed = [real[place] for place in rng.permutation(len(real))]
     repeats = sorted(mixed, key=lambda draft: seen[draft.position])[:each]
-    # In a list that is short nevertheless nothing is repeated.
+    # A list that is still too short gets no repeats.
     if len(real) + 2 * count < 3 * (frame.distance + 1) or _items_lacking([*real, *repeats], frame) > 2 * count:
         repeats = []
     seen.update(draft.position for draft in repeats)
@@ -288,7 +287,7 @@ def _hidden_among(
         kind: [_Draft(task, kind, position) for position in draw_least_seen(frame.positions, count, seen, rng)]
         for kind in (ItemKind.ORIGINAL, ItemKind.ANCHOR)
     }
-    # Where it comes more often than that, others are put in between, each time of a picture that is seen least.
+    # If a picture comes more often, add hidden items, each of a picture that is seen least.
     lacking = _items_lacking([*real, *repeats, *chain(*hidden.values())], frame)
     for _ in range(ceil(lacking / 2) + more):
         for kind, own in hidden.items():
@@ -300,12 +299,12 @@ def _hidden_among(
 
 
 def _items_lacking(items: Sequence[_Draft], frame: GradingPlan) -> int:
-    """Returns how many items of other pictures are needed besides to keep the distance."""
+    """Returns how many more items, of other pictures, are needed to keep the distance."""
     return max(0, shortest_length([draft.position for draft in items], frame.distance) - len(items))
 
 
 def _with_tokens(order: Sequence[_Draft], rater: str, key: bytes) -> tuple[PlannedItem, ...]:
-    """Returns the items with their tokens; the later of two equal ones repeats the earlier."""
+    """Returns the items with their tokens. Of two equal items, the later one is a repeat of the earlier."""
     first: dict[_Draft, str] = {}
     items = []
     for number, draft in enumerate(order):
@@ -327,7 +326,7 @@ def _with_tokens(order: Sequence[_Draft], rater: str, key: bytes) -> tuple[Plann
 
 
 def _keyed(key: bytes, *parts: str) -> bytes:
-    """Returns 32 bytes that only the holder of the key can foresee."""
+    """Returns 32 bytes that only the holder of the key can predict."""
     return hmac.new(key, canonical_json(parts).encode(), "sha256").digest()
 
 

@@ -1,6 +1,6 @@
-"""Quality from grades (C7): the plain mean, which ranks, and estimates that allow for raters' own levels.
+"""Quality from grades (C7): the plain mean, which ranks, and estimates that account for raters' own levels.
 
-Grades are f64 [submissions, pictures, raters], 1 to 5, NaN where there is none.
+Grades are f64 [submissions, pictures, raters], 1 to 5, NaN for a missing grade.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Grades = NDArray[np.float64]
 
 BEST_GRADE = 5
 HUMAN_WEIGHT, MEASURED_WEIGHT = Fraction(3, 5), Fraction(2, 5)
-"""Of Score_H and Score_M in Score (C8)."""
+"""The weights of Score_H and Score_M in Score (C8)."""
 _ITERATIONS = 1000
 _TOLERANCE = 1e-8
 _SMALLEST_VARIANCE = 1e-8
@@ -23,14 +23,14 @@ _TIE_DIGITS = 9
 def exact_quality(grades: Grades) -> Fraction | None:
     """Returns Score_quality of one submission's grades [pictures, raters], or None if there is no grade.
 
-    A picture's quality is the mean of its grades. The score is their sum by 5 n, n the pictures that have one.
+    A picture's quality is the mean of its grades. The score is the sum of these divided by 5 n, for n graded pictures.
     """
     means = [Fraction(int(np.nansum(row)), int(np.isfinite(row).sum())) for row in grades if np.isfinite(row).any()]
     return sum(means, Fraction(0)) / (BEST_GRADE * len(means)) if means else None
 
 
 def mean_quality(grades: Grades) -> NDArray[np.float64]:
-    """Returns the same for every submission as f64 [submissions], NaN without a grade; grades need not be whole."""
+    """Returns `exact_quality` of each submission as f64 [submissions], NaN without a grade, for any real grades."""
     present = np.isfinite(grades)
     counts = present.sum(axis=2)
     sums = np.where(present, grades, 0.0).sum(axis=2)
@@ -45,12 +45,12 @@ def mean_quality(grades: Grades) -> NDArray[np.float64]:
 def bias_corrected(grades: Grades, planned: NDArray[np.bool_]) -> Grades:
     """Returns the grades less each rater's mean plus the grand mean (in the manner of ITU-T P.913).
 
-    Both means are of the grades that the round's plan asked for, since only there everybody graded equally many
-    pictures of every submission. Raters who have none are not corrected.
+    Both means are over the grades that the round's plan asked for, since only in these every rater graded equally many
+    pictures of every submission. Raters without such grades are not corrected.
 
     Args:
-        grades: all of them.
-        planned: which of them the plan asked for, of the same shape.
+        grades: all grades.
+        planned: which of them the round's plan asked for, of the same shape.
     """
     own = np.where(planned & np.isfinite(grades), grades, np.nan)
     counts = np.isfinite(own).sum(axis=(0, 1))
@@ -63,7 +63,7 @@ def bias_corrected(grades: Grades, planned: NDArray[np.bool_]) -> Grades:
 
 
 def differential(grades: Grades, originals: NDArray[np.float64]) -> Grades:
-    """Returns grade - the rater's mean grade of hidden originals [raters] + 5, the scale of a hidden reference."""
+    """Returns grade - the rater's mean grade of hidden originals [raters] + 5: the hidden-reference scale."""
     return grades - originals + BEST_GRADE
 
 
@@ -98,7 +98,7 @@ def project_alternately(grades: Grades) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def model_quality(grades: Grades) -> NDArray[np.float64]:
-    """Returns Score_quality [submissions] from the model's qualities of pictures, NaN without a grade."""
+    """Returns Score_quality [submissions] from the qualities that the model estimates, NaN without a grade."""
     flat = grades.reshape(grades.shape[0] * grades.shape[1], grades.shape[2])
     rows, columns = np.isfinite(flat).any(axis=1), np.isfinite(flat).any(axis=0)
     qualities = np.full(len(flat), np.nan)
@@ -114,7 +114,7 @@ def ranks(scores: Mapping[str, float | Fraction]) -> dict[str, int]:
 
 
 def not_robust(*estimates: Mapping[str, float | Fraction]) -> frozenset[str]:
-    """Returns whose rank differs between estimates of the same submissions' scores."""
+    """Returns the submissions whose rank differs between these estimates of their scores."""
     every = [ranks(scores) for scores in estimates]
     return frozenset(name for name in every[0] if len({ranking[name] for ranking in every}) > 1)
 
@@ -125,6 +125,6 @@ def total_score(human: Fraction, measured: Fraction, human_scale: int) -> Fracti
     Args:
         human: Score_H, 0 to 1.
         measured: Score_M, 0 to 100.
-        human_scale: 100 puts both on one scale; 1 is the formula as it is written.
+        human_scale: 100 for the same scale as Score_M; 1 for the formula as it is written.
     """
     return HUMAN_WEIGHT * human_scale * human + MEASURED_WEIGHT * measured

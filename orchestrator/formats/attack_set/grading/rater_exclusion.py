@@ -1,4 +1,4 @@
-"""Whose grades count: the rule that removes raters, fixed before any answer is read, and reports beside it."""
+"""The rule that removes raters, fixed before any answer is read, and reports on raters."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,23 +29,23 @@ class RaterStatus(StrEnum):
     COUNTED = "counted"
     REMOVED = "removed"
     WAITING = "waiting"
-    """Too few hidden items are answered to judge."""
+    """The rater has answered too few hidden items for a decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterReport:
-    """What is known of one rater.
+    """A report on one rater.
 
     Args:
         rater: the rater's id.
         status: whether the answers count.
-        reason: why not, "" where they do.
+        reason: why they do not count, "" if they do.
         originals: mean grade of hidden originals, None without any.
         anchors: mean grade of anchors.
-        repeats: grades given twice for the same picture.
-        repeats_equal: how many of these are the same both times. Reported, never a reason.
-        valid_originals: hidden originals called valid, and how many there were.
-        too_fast: items whose every answer came too fast.
+        repeats: how many pictures were graded twice.
+        repeats_equal: how many of these got the same grade twice. It is reported, and never a reason to remove a rater.
+        valid_originals: how many hidden originals were called valid, and how many there were.
+        too_fast: how many items have only answers that were too fast.
         milliseconds: quantiles of the answer times, by `TIME_QUANTILES`; empty without answers.
     """
 
@@ -61,7 +61,7 @@ class RaterReport:
     milliseconds: tuple[int, ...]
 
     def in_words(self) -> str:
-        """Returns what is known of the rater's care; "" before the first answer that says something."""
+        """Returns the report in words; "" before the first answer that it can use."""
         found = [
             f"{name} graded {float(mean):.2f}"
             for name, mean in (("originals", self.originals), ("anchors", self.anchors))
@@ -79,12 +79,12 @@ class RaterReport:
 
 
 def is_valid(given: GivenAnswer, labels: Sequence[int]) -> bool:
-    """Returns whether a rater finds a picture valid: names its true class, and says that it is proper."""
+    """Returns whether the answer calls a picture valid: it names the true class, and says that it is proper."""
     return bool(given.answer.proper) and given.answer.class_index == labels[given.item.position]
 
 
 def report_rater(rater: str, given: Iterable[GivenAnswer], labels: Sequence[int]) -> RaterReport:
-    """Returns what a rater's answers say of the rater; `given` are the rater's own, practice left out."""
+    """Returns the report on a rater. `given` are the rater's answers without practice."""
     answers = list(given)
     counted = [each for each in answers if not each.too_fast]
     quality = [each for each in counted if each.item.task is GradingTask.QUALITY]
@@ -108,22 +108,22 @@ def report_rater(rater: str, given: Iterable[GivenAnswer], labels: Sequence[int]
 
 
 def time_quantiles(given: Sequence[GivenAnswer]) -> tuple[int, ...]:
-    """Returns quantiles of the answer times in milliseconds, by `TIME_QUANTILES`; nothing without answers."""
+    """Returns quantiles of the answer times in milliseconds, by `TIME_QUANTILES`; empty without answers."""
     if not given:
         return ()
     return tuple(int(time) for time in np.quantile([each.answer.milliseconds for each in given], TIME_QUANTILES))
 
 
 def bt500_outliers(grades: NDArray[np.float64], raters: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns whom the screening of ITU-R BT.500 would drop, one pass; None where no picture has six grades.
+    """Returns the raters whom one pass of the screening of ITU-R BT.500 would drop; None if no picture has six grades.
 
-    A grade is an outlier beyond 2 standard deviations of its picture's grades, sqrt(20) where their kurtosis is not
-    about that of a normal distribution. A rater is dropped with more than 5 % outliers that lie to both sides. This is
-    a report: in simulations it found 40 % of raters who click at random.
+    A grade is an outlier if it is more than 2 standard deviations from the mean of its picture's grades, or sqrt(20) if
+    their kurtosis is not about that of a normal distribution. A rater with more than 5 % outliers, on both sides, is
+    dropped. The screening is only reported: in simulations it found 40 % of raters who click at random.
 
     Args:
-        grades: f64 [pictures, raters], NaN where there is none.
-        raters: their ids.
+        grades: f64 [pictures, raters], NaN for a missing grade.
+        raters: the raters' ids.
     """
     rows = grades[np.isfinite(grades).sum(axis=1) >= BT500_MINIMUM]
     if not len(rows):
@@ -142,7 +142,7 @@ def bt500_outliers(grades: NDArray[np.float64], raters: Sequence[str]) -> tuple[
 
 
 def _judge_in_order(quality: Sequence[GivenAnswer]) -> tuple[RaterStatus, str]:
-    """Returns whether a rater counts, and why not. Whom one file removes no later one brings back."""
+    """Returns whether a rater counts, and why not. A rater whom one file removes is not readmitted by a later one."""
     status, reason = _judge([], [])
     for last in sorted({each.file for each in quality}):
         known = [each for each in quality if each.file <= last]

@@ -1,4 +1,4 @@
-"""Makes the sheet of a rater from the plan and the pictures."""
+"""Makes a rater's sheet from the plan and the pictures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PngOf = Callable[[Pixels], str]
 
 @dataclass(frozen=True, slots=True)
 class SheetHeading:
-    """What is the same in all sheets of a contest."""
+    """The parts that all sheets of a contest share."""
 
     contest: str
     classes: tuple[str, ...]
@@ -29,7 +29,7 @@ class SheetHeading:
 
 
 def sheet_for(plan: GradingPlan, rater: str, heading: SheetHeading, picture_of: PictureOf, png_of: PngOf) -> Sheet:
-    """Returns everything that a rater is shown. Raises KeyError for who has no sheet in the plan."""
+    """Returns the sheet of a rater. Raises KeyError for a rater without a sheet in the plan."""
     return Sheet(
         contest=heading.contest,
         plan=plan.digest,
@@ -45,7 +45,7 @@ def sheet_for(plan: GradingPlan, rater: str, heading: SheetHeading, picture_of: 
 
 
 def item_pictures(item: PlannedItem, picture_of: PictureOf) -> tuple[Pixels, ...]:
-    """Returns what is shown: a picture alone, or the original and what was submitted; u8 [c, h, w] each."""
+    """Returns the pictures that an item shows: one alone, or the original and the submitted one; u8 [c, h, w]."""
     judged = _pixels(item, picture_of)
     return (picture_of(None, item.position), judged) if item.task is GradingTask.QUALITY else (judged,)
 

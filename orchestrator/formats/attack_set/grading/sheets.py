@@ -1,6 +1,6 @@
-"""What a rater gets and hands back: the two files of grading without a server.
+"""The two files of grading without a server: the sheet that a rater gets, and the answers that the rater returns.
 
-A rater never learns whose picture is shown: an item has a random token, and what it is stays in the plan.
+They do not tell a rater whose picture is shown: an item has a random token, and only the plan says what it shows.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ RaterId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$", description
 
 
 MAXIMUM_MILLISECONDS = 2**53 - 1
-"""More is no number of the page's, and none that arithmetic with 64-bit floats can take."""
+"""The largest integer that the page's JavaScript, and arithmetic with 64-bit floats, can represent exactly."""
 
 
 class _File(BaseModel):
@@ -31,25 +31,25 @@ class GradingTask(StrEnum):
 
 
 class SheetItem(_File):
-    """One picture to be looked at."""
+    """One item of a sheet."""
 
     token: Token
     task: GradingTask
     picture: str
-    """What was handed in: a PNG in base64."""
+    """The submitted picture, a PNG in base64."""
     original: str = ""
-    """The picture of the task, a PNG in base64; empty for the question about validity."""
+    """The original, a PNG in base64; empty for the question about validity."""
     practice: bool = False
-    """Shown first, and not counted."""
+    """Whether it is practice, which comes first and is not counted."""
 
 
 class Sheet(_File):
-    """Everything that one rater is shown, in order."""
+    """The items of one rater in order, with the texts of the page."""
 
     version: Literal[1] = 1
     contest: str
     plan: Digest
-    """Digest of the grading plan that the items are from."""
+    """The digest of the grading plan that the items are from."""
     rater: RaterId
     classes: Annotated[list[str], Field(min_length=2)]
     """The names of the classes, in the order of the labels."""
@@ -65,29 +65,29 @@ class Sheet(_File):
 
 
 class Answer(_File):
-    """What a rater said of an item. An answer in less than `MINIMUM_MILLISECONDS` is in the list and does not count."""
+    """A rater's answer to an item. An answer in less than `MINIMUM_MILLISECONDS` is kept but does not count."""
 
     token: Token
     class_index: Annotated[int, Field(ge=0)] | None = None
-    """For validity: the class that the rater sees; None where none of them."""
+    """For validity: the class that the rater sees; None for none of them."""
     proper: bool | None = None
     """For validity: whether it is a proper picture."""
     grade: Annotated[int, Field(ge=1, le=5)] | None = None
-    """For quality: 5 is no difference seen, 1 a very annoying one."""
+    """For quality: 5 for no visible difference, 1 for a very annoying one."""
     milliseconds: Annotated[int, Field(ge=0, le=MAXIMUM_MILLISECONDS)]
-    """From the moment when the pictures were painted to the answer."""
+    """The time from the display of the pictures to the answer."""
     device_pixel_ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
 
 class AnswerFile(_File):
-    """What the page saves for the organizers, as JSON."""
+    """The answers that the page saves for the organizers, as JSON."""
 
     version: Literal[1] = 1
     plan: Digest
     rater: RaterId
     answers: list[Answer]
-    """In the order in which they were given. An item that was shown again is there twice, the later one counts."""
+    """The answers in the order in which they were given. An item that was shown again has two; the later one counts."""
 
 
 MINIMUM_MILLISECONDS = 500
-"""Faster than anybody looks: the item is shown once more, later."""
+"""A faster answer cannot come from somebody who looked: the item is shown once more, later."""

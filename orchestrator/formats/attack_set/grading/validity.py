@@ -1,4 +1,4 @@
-"""Whether a picture is valid (C7): the majority of three raters, of five where the three do not agree."""
+"""Decides whether a picture is valid (C7): by the majority of three raters, or of five if three do not agree."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, MINIMUM
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """How many raters who count find a picture valid, and how many do not."""
+    """How many of the raters who count call a picture valid, and how many do not."""
 
     valid: int = 0
     invalid: int = 0
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of votes."""
         return self.valid + self.invalid
 
 
 def votes_missing(votes: Votes) -> int:
-    """Returns how many more raters the decision needs: three in all, and five unless three are of one mind."""
+    """Returns how many more raters a decision needs: three in all, or five unless three of them agree."""
     if votes.total < MINIMUM_RATERS_PER_PICTURE:
         return MINIMUM_RATERS_PER_PICTURE - votes.total
     if max(votes.valid, votes.invalid) >= MINIMUM_RATERS_PER_PICTURE:
@@ -28,9 +28,9 @@ def votes_missing(votes: Votes) -> int:
 
 
 def decide(votes: Votes, appeal: Votes) -> bool | None:
-    """Returns whether a picture is valid, None where that is undecided.
+    """Returns whether a picture is valid, None if that is undecided.
 
-    After an appeal all votes count, with those of the appeal. More than half of them have to find the picture valid.
+    More than half of all votes, including those of an appeal, have to call the picture valid.
     """
     if votes_missing(votes):
         return None

@@ -1,4 +1,4 @@
-"""Which blocks the tournament adds to which page."""
+"""The blocks that the tournament adds to report pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from orchestrator.scoring.results_file import CellPart, Results
 
 @dataclass(frozen=True, slots=True)
 class OpponentCell:
-    """One of a submission's cells, as it is written. `opponent` is empty for clean pictures.
+    """One of a submission's cells, formatted as text. `opponent` is empty for clean pictures.
 
     `counts` are held, fooled, abstained, forfeits, faults, not played, and all pictures.
     """
@@ -28,17 +28,17 @@ class OpponentCell:
 
 
 class TournamentBlocks(ReportBlocks):
-    """Matrix and transfer on a round's page, cells on a team's."""
+    """The matrix and the transfer on a round's page, and cells on a team's page."""
 
     def round_blocks(self, results: Results) -> Sequence[Block]:
-        """Returns the matrix, and where attacks were played also how they transfer."""
+        """Returns the matrix, and the transfer if attacks were played."""
         blocks = [Block("matrix", "Matrix", "tournament/matrix.html.j2", {"matrix": matrix_of(results)}, on_index=True)]
         if (transfer := transfer_of(results)) is not None:
             blocks.append(Block("transfer", "Transfer", "tournament/transfer.html.j2", {"transfer": transfer}))
         return blocks
 
     def blocks_by_submission(self, results: Results) -> Mapping[str, Sequence[Block]]:
-        """Returns each submission's cells, against whom it met."""
+        """Returns a block with the cells of each submission, by id."""
         cells: dict[str, list[OpponentCell]] = {}
         for cell in results.cells:
             against_attack = _opponent_cell(cell)
@@ -52,7 +52,7 @@ class TournamentBlocks(ReportBlocks):
         }
 
     def markdown_sections(self, results: Results) -> Sequence[str]:
-        """Returns accuracy in percent, and the points lost against clean pictures."""
+        """Returns the matrix as a table: accuracies in percent, and the points lost against clean pictures."""
         cells = {(cell.attack, cell.defence): cell for cell in results.cells}
         attacks = [part.id for part in row_limit.limited_members(results, Side.ATTACK, MAX_SUBMISSIONS)[0]]
         defences = [part.id for part in row_limit.limited_members(results, Side.DEFENCE, MAX_SUBMISSIONS)[0]]
@@ -74,7 +74,7 @@ class TournamentBlocks(ReportBlocks):
         ]
 
     def terms(self) -> Sequence[tuple[str, str]]:
-        """Returns the tournament's words."""
+        """Returns the explanations of the tournament's terms."""
         return (
             (
                 "Delta",
@@ -95,7 +95,7 @@ class TournamentBlocks(ReportBlocks):
 
 
 def _opponent_cell(cell: CellPart) -> OpponentCell:
-    """Returns a cell as the defence's page shows it."""
+    """Returns a cell as the page of the defence's team shows it."""
     counts = (cell.held, cell.fooled, cell.abstained, cell.forfeits, cell.faults, cell.not_played, cell.total)
     return OpponentCell(
         opponent=cell.attack or "",

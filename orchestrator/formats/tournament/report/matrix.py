@@ -10,12 +10,12 @@ from orchestrator.reports import colours, formatting
 from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
 
 MAX_SUBMISSIONS: Final = 60
-"""Submissions of a side that the page shows; cells.csv has all."""
+"""The largest number of submissions of a side that the page shows; cells.csv has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """One cell as shown. `colour_step` is its colour on the scale; `tooltip` is what there is to say about it."""
+    """One cell as shown. `colour_step` is its position on the colour scale; `tooltip` describes it in words."""
 
     state: Literal["played", "pending", "absent"]
     tooltip: str
@@ -27,7 +27,7 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class HeaderGroup:
-    """Neighbours of one kind: the organizers' baselines, or everybody's submissions."""
+    """Adjacent rows or columns of one kind: the organizers' baselines, or the teams' submissions."""
 
     title: str
     members: tuple[SubmissionPart, ...]
@@ -35,9 +35,9 @@ class HeaderGroup:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The matrix in the order in which it is shown: a row for each attack, its cells in the order of `column_groups`.
+    """The matrix in display order: a row for each attack, its cells in the order of `column_groups`.
 
-    `clean` is the first row, of clean pictures; it belongs to no group.
+    `clean` is the first row, for clean pictures; it belongs to no group.
     """
 
     column_groups: tuple[HeaderGroup, ...]
@@ -49,7 +49,7 @@ class Matrix:
 
 
 def matrix_of(results: Results) -> Matrix:
-    """Returns the matrix. A cell that the results do not have is pending while the round is not complete."""
+    """Returns the matrix. A cell that is not in the results is pending until the round is complete, then absent."""
     cells = {(cell.attack, cell.defence): cell for cell in results.cells}
     columns = _header_groups(results, Side.DEFENCE)
     defences = [part.id for group in columns for part in group.members]

@@ -1,13 +1,13 @@
-"""Who is shown where not everybody can be: the baselines, then the best."""
+"""Selects the submissions that a page shows if there are too many: the baselines, then the best."""
 
 from orchestrator.domain.submissions import Side
 from orchestrator.scoring.results_file import Results, SubmissionPart
 
 
 def limited_members(results: Results, side: Side, most: int) -> tuple[list[SubmissionPart], int]:
-    """Returns the submissions of a side in their order, at most so many, and how many are left out.
+    """Returns at most `most` submissions of a side, in their order, and how many are left out.
 
-    Baselines stay first, then whoever ranks highest on any board; who is on none comes last.
+    It keeps baselines first, then those with the best rank on any leaderboard, and submissions without a rank last.
     """
     everybody = [part for part in results.submissions if part.side is side]
     if len(everybody) <= most:
@@ -21,7 +21,7 @@ def limited_members(results: Results, side: Side, most: int) -> tuple[list[Submi
 
 
 def left_out_note(results: Results, most: int) -> str:
-    """Returns what to say where somebody is left out, "" where nobody is."""
+    """Returns a note that some submissions are left out, "" if none are."""
     left = [(side.value, limited_members(results, side, most)[1]) for side in Side]
     parts = [f"{most:,} of {most + number:,} {name}s" for name, number in left if number]
     return f"Shown are {' and '.join(parts)}: the baselines and the best. All cells are in cells.csv." if parts else ""

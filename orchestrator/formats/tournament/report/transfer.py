@@ -1,7 +1,7 @@
-"""How far attacks carry: the same deltas as squares, and as dots by attack and by defence.
+"""The transfer of attacks between defences: the deltas as a grid of marks, and as rows of dots.
 
-Both are drawn without a scale of colours: the area of a mark is the loss, its shape the direction, and it is filled
-where the interval leaves zero out. So they read in print and for people who see colours differently.
+Neither uses a scale of colours: the area of a mark is the loss, its shape the direction, and it is filled if the
+interval excludes zero. So they can be read in print and by people who see colours differently.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,24 +16,24 @@ from orchestrator.reports import formatting
 from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
 
 MAX_SUBMISSIONS: Final = 40
-"""Submissions of a side that are drawn."""
+"""The largest number of submissions of a side that are drawn."""
 MARK_SPACING: Final = 22
-"""Pixels from one mark of the field to the next."""
+"""Pixels from one mark of the grid to the next."""
 MAX_MARK_SIZE: Final = 18.0
-"""Side of the square of the largest delta."""
+"""The side, in pixels, of the square of the largest delta."""
 MAX_LABEL_LENGTH: Final = 22
-"""Characters of a label, and the pixels of one of them."""
+"""The longest label, in characters, and below it the pixels of a character."""
 LETTER_WIDTH: Final = 7.3
 GAP: Final = 12
 WIDTH, MARGIN = 520, 12
-"""Of a line of dots."""
+"""The pixels of a row of dots, and of the margin at each end."""
 _TICKS = (1, 2, 5, 10, 20, 25, 50)
 _MAX_TICKS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One cell in the field; `size` is its side in pixels, `is_significant` that its interval leaves zero out."""
+    """One cell in the grid; `size` is its side in pixels, `is_significant` whether its interval excludes zero."""
 
     x: float
     y: float
@@ -45,7 +45,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A row or a column of the field; `middle` is its middle."""
+    """The label of a row or a column of the grid; `middle` is the centre of the row or column, in pixels."""
 
     text: str
     tooltip: str
@@ -68,7 +68,7 @@ class MarkGrid:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One delta in a line of dots."""
+    """One delta in a row of dots."""
 
     x: float
     is_significant: bool
@@ -79,7 +79,7 @@ class Dot:
 class DotRow:
     """The deltas of one submission.
 
-    `largest` is the largest, `limits` its interval; `significant_losses` counts the sure ones.
+    `largest` is the largest, `limits` its interval; `significant_losses` counts losses whose interval excludes zero.
     """
 
     submission: SubmissionPart
@@ -95,7 +95,7 @@ class DotRow:
 
 @dataclass(frozen=True, slots=True)
 class DotPlot:
-    """One side's lines of dots, by their mean."""
+    """The rows of dots of one side, in the order of their means."""
 
     side: str
     other: str
@@ -104,7 +104,7 @@ class DotPlot:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Everything that is drawn. `ticks` are the places, in pixels and percent, and numbers of the scale of all dots."""
+    """Everything that is drawn. `ticks` are the positions, in pixels and in percent, and labels of the dots' axis."""
 
     grid: MarkGrid
     sides: tuple[DotPlot, ...]
@@ -115,9 +115,9 @@ class Transfer:
 
 
 def transfer_of(results: Results) -> Transfer | None:
-    """Returns the plots, None where no attack met a defence whose clean accuracy is known.
+    """Returns the plots, None if no attack met a defence whose clean accuracy is known.
 
-    An attack of which nothing counts says nothing about defences: its cells are left out (A8, A14).
+    An attack that forfeited every picture says nothing about defences: its cells are left out (A8, A14).
     """
     every = [cell for cell in results.cells if cell.attack is not None and cell.delta is not None]
     cells = [cell for cell in every if cell.forfeits < cell.total]
@@ -219,7 +219,7 @@ def _dot_row(
 
 
 def _axis_scale(deltas: Iterable[float]) -> tuple[float, float, float]:
-    """Returns the ends of a scale that holds zero and every delta, in whole ticks, and the tick."""
+    """Returns both ends of an axis that contains zero and every delta, at multiples of the tick, and the tick."""
     values = (0.0, *deltas)
     low, high = min(values), max(values)
     tick = float(next((t for t in _TICKS if (high - low) / t <= _MAX_TICKS), _TICKS[-1]))
@@ -259,7 +259,7 @@ def _mean(cells: Sequence[CellPart]) -> float:
 
 
 def _is_significant(cell: CellPart) -> bool:
-    """Returns whether the interval of a delta leaves zero out."""
+    """Returns whether the interval of a delta excludes zero."""
     return cell.delta_interval is not None and not cell.delta_interval[0] <= 0 <= cell.delta_interval[1]
 
 

@@ -1,4 +1,4 @@
-"""What an attack on one picture is, and how several are played at the same time."""
+"""The interface of an attack on one picture, and a function that plays several attacks at the same time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -13,27 +13,27 @@ from orchestrator.domain.outcomes import FAULTED
 from orchestrator.domain.samples import Pixels
 
 Floats = NDArray[np.float32]
-"""Pictures with values from 0 to 1; what is asked may lie outside, and is cut where the defence takes bytes."""
+"""Pictures with values from 0 to 1. Values in a question may lie outside; `to_pixels` clips them."""
 Scores = NDArray[np.float64]
-"""Two scores for each picture [k, 2], infinite ones included; NaN where the defence gave none (rule B1)."""
+"""Two scores for each picture [k, 2]. They may be infinite, and are NaN if the defence gave none (rule B1)."""
 _LARGEST = 1e30
-"""What stands for infinity in a sum: its square is still a number."""
+"""Replaces infinity in a sum: its square is still finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What an attack made of one picture: the picture that is judged [c, h, w], and why it stopped early, if it did."""
+    """An attack's result for one picture: the picture that is judged [c, h, w], and why it gave up, if it did."""
 
     picture: Floats
     give_up_reason: str = ""
 
 
 AttackSteps = Generator[Floats, Scores, AttackResult]
-"""An attack on one picture: yields pictures [k, c, h, w], is sent their scores, returns the outcome."""
+"""An attack on one picture: yields pictures [k, c, h, w], receives their scores, returns the result."""
 
 
 class Attack(ABC):
-    """One of the organizers' attacks, with its sizes."""
+    """One of the organizers' attacks, with its settings."""
 
     name: ClassVar[str]
 
@@ -55,16 +55,16 @@ class Clean(Attack):
 
 
 def predicted_classes(scores: Scores) -> NDArray[np.int64]:
-    """Returns the class with the larger score, class 0 for a tie, `FAULTED` where a score is missing (rule B1)."""
+    """Returns the class with the larger score, class 0 for a tie, `FAULTED` if a score is missing (rule B1)."""
     classes = (scores[:, 0] < scores[:, 1]).astype(np.int64)
     return np.where(np.isnan(scores).any(axis=1), FAULTED, classes)
 
 
 def margins(scores: Scores, label: int) -> NDArray[np.float64]:
-    """Returns by how much the score of the true class exceeds the other: infinity becomes a large finite number.
+    """Returns the score of the true class minus the other score. Infinities become large finite numbers.
 
-    Two equal infinities are a tie, 0. A missing score is the worst that can be: a picture without scores counts as
-    misclassified where it is judged.
+    Two equal infinities are a tie, 0. A missing score gives the lowest margin, since a picture without scores is judged
+    as misclassified.
     """
     finite = np.clip(scores, -_LARGEST, _LARGEST)
     return np.where(np.isnan(scores).any(axis=1), -2 * _LARGEST, finite[:, label] - finite[:, 1 - label])
@@ -72,7 +72,7 @@ def margins(scores: Scores, label: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class FinishedAttack:
-    """One finished attack: its number, what it made, and how many pictures the defence was asked about."""
+    """One finished attack: its number, its result, and how many pictures the defence was asked about."""
 
     number: int
     result: AttackResult
@@ -82,13 +82,13 @@ class FinishedAttack:
 def play_attacks(
     attacks: Iterable[AttackSteps], ask: Callable[[Floats, NDArray[np.int64]], Scores], at_a_time: int
 ) -> Iterator[FinishedAttack]:
-    """Yields what each attack came to, as they finish; their questions are put together, `at_a_time` attacks at once.
+    """Plays the attacks, `at_a_time` at once with their questions combined, and yields each one when it is finished.
 
     Args:
         attacks: one generator for each picture.
-        ask: returns the scores of pictures [k, c, h, w], of any number; the second array [k] has the number of the
-            attack that wants to know.
-        at_a_time: how many attacks are open at once. What becomes of a picture does not depend on it.
+        ask: returns the scores of any number of pictures [k, c, h, w]; the second array [k] has the number of the
+            attack that asks about each.
+        at_a_time: how many attacks are played at once. The results do not depend on it.
     """
     waiting = enumerate(attacks)
     open_attacks: dict[int, _OpenAttack] = {}
@@ -111,7 +111,7 @@ def play_attacks(
 
 
 class _OpenAttack:
-    """An attack that is being played: it has an open question, or a result."""
+    """An attack that is played: it has an open question, or a result."""
 
     def __init__(self, steps: AttackSteps) -> None:
         self._steps = steps
@@ -138,5 +138,5 @@ def to_floats(pixels: Pixels) -> Floats:
 
 
 def to_pixels(pictures: Floats) -> Pixels:
-    """Returns values as the nearest bytes; what lies outside 0 to 1 is cut."""
+    """Returns values from 0 to 1 as the nearest bytes. Values outside are clipped."""
     return np.rint(np.clip(pictures, 0, 1) * 255).astype(np.uint8)

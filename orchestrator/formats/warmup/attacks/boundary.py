@@ -1,8 +1,8 @@
-"""The boundary attack: a walk along the decision boundary towards the picture, by labels alone.
+"""The boundary attack: a walk along the decision boundary towards the picture, from labels alone.
 
 Brendel, Rauber and Bethge 2017, "Decision-Based Adversarial Attacks", arXiv:1712.04248, with the rules of foolbox 1.5,
-which the warm-up of 2018 ran. That code draws from several threads and tunes its batches by the clock, so only the
-distribution of its results can be compared; here a picture's random numbers decide everything.
+which the warm-up of 2018 ran. That code draws random numbers in several threads and tunes its batches by the clock, so
+only the distribution of its results can be compared; here a picture's random numbers determine the result.
 """
 
 from collections import deque
@@ -26,10 +26,10 @@ Walk = NDArray[np.float64]
 _FIRST_STEP = 0.01
 _ADAPTATION = 1.5
 _TOO_EASY, _TOO_HARD = 0.5, 0.2
-"""Above and below these shares of success the steps grow and shrink."""
+"""The steps grow above the first of these success rates, and shrink below the second."""
 _CONVERGED, _NEARLY_CONVERGED = 1e-7, 2e-7
 _CONFIRMATIONS = 100
-"""So many steps in a row have to find it converged, once it was for the first time and its steps began anew."""
+"""How many further steps have to find it converged, after its steps were reset at the first convergence."""
 _SPHERE_CHECKED_EVERY = 10
 
 
@@ -37,14 +37,14 @@ _SPHERE_CHECKED_EVERY = 10
 class Boundary(Attack):
     """Starts at a random picture of the other class and walks towards the picture while it stays misclassified.
 
-    It stops once it is within `distance`, and is put on the sphere of that radius where it does not get there: what is
-    judged is the picture on the sphere, misclassified or not.
+    It stops once it is within `distance`. If it does not get there, its result is moved onto the sphere of that radius,
+    and the picture on the sphere is judged, misclassified or not.
 
     Args:
         distance: the largest Euclidean length of the change, on values from 0 to 1.
-        starts: pictures [n, c, h, w] of class 0 and of class 1, to start from.
-        iterations: how many steps at most.
-        directions: how many random directions a step tries at most.
+        starts: the pictures [n, c, h, w] of class 0 and of class 1 to start from.
+        iterations: the largest number of steps.
+        directions: the largest number of random directions that a step tries.
         directions_per_question: how many of them the defence is asked about at a time.
     """
 
@@ -72,14 +72,14 @@ class Boundary(Attack):
 
 
 def _onto_sphere(original: Walk, found: Walk, distance: float) -> Walk:
-    """Returns what was found, moved straight towards the picture until it is within the distance."""
+    """Returns `found`, moved straight towards the picture until it is within the distance."""
     length = np.linalg.norm(found - original)
     return found if length <= distance else original + (found - original) * (distance / length)
 
 
 @dataclass(eq=False)
 class _StepSizes:
-    """How far a step goes along the sphere around the picture, and then towards the picture; both adapt to success."""
+    """The sizes of a step along the sphere around the picture, and of one towards it; both adapt to success."""
 
     sphere: float = _FIRST_STEP
     towards: float = _FIRST_STEP
@@ -87,7 +87,7 @@ class _StepSizes:
     step_successes: deque[bool] = field(default_factory=lambda: deque(maxlen=30))
 
     def adapt(self) -> None:
-        """Changes the steps where enough was tried since they changed last."""
+        """Changes the sizes if there were enough attempts since the last change."""
         factor = _factor(self.sphere_successes)
         self.sphere, self.towards = self.sphere * factor, self.towards * factor
         if factor != 1:
@@ -108,14 +108,14 @@ def _factor(successes: deque[bool]) -> float:
 
 
 class _Convergence:
-    """Decides when the walk stands still: twice, with steps that began anew in between, and for a while."""
+    """Decides when the walk has converged: twice, with a reset of the steps in between, and for a number of steps."""
 
     def __init__(self) -> None:
         self.began_anew = False
         self._left = _CONFIRMATIONS
 
     def is_final(self, sizes: _StepSizes) -> bool:
-        """Returns whether the walk is over; called once a step, it sets the steps back the first time."""
+        """Returns whether the walk is over. Called once per step; it resets the steps at the first convergence."""
         limit = _CONVERGED if self._left == _CONFIRMATIONS else _NEARLY_CONVERGED
         if sizes.towards < limit:
             if self.began_anew:
@@ -129,12 +129,12 @@ class _Convergence:
 
 
 class _Walk:
-    """The walk on one picture: where it stands, and the nearest misclassified picture it saw.
+    """The walk on one picture: its position, and the nearest misclassified picture so far.
 
     Args:
         original: the picture [c, h, w].
         label: its class.
-        distance: it is near enough within this.
+        distance: the distance at which it is near enough.
         rng: its random numbers.
         start: a picture that is misclassified.
     """
@@ -147,7 +147,7 @@ class _Walk:
         self._sizes, self._convergence = _StepSizes(), _Convergence()
 
     def steps(self, iterations: int, directions: int, at_a_time: int) -> Generator[Floats, Scores, None]:
-        """Walks until it is near enough, stands still, or has used up its iterations."""
+        """Walks until it is near enough, has converged, or has used up its iterations."""
         for number in range(1, iterations + 1):
             if self._is_near_enough() or self._convergence.is_final(self._sizes):
                 return
@@ -180,12 +180,12 @@ class _Walk:
         on_sphere = np.clip(self.original + (sideways - back) / np.sqrt(sizes.sphere**2 + 1), 0, 1)
         remaining = self.original - on_sphere
         remaining_length = float(np.linalg.norm(remaining))
-        # Cutting to 0 and 1 moved it off the sphere: what it is too far out, it comes nearer.
+        # Clipping to 0 and 1 moved it off the sphere: correct the distance to the picture.
         nearer = max(0.0, sizes.towards * length + remaining_length - length)
         return np.clip(on_sphere + nearer / remaining_length * remaining, 0, 1), on_sphere
 
     def _try_sphere_first(self, candidates: Sequence[tuple[Walk, Walk]]) -> Generator[Floats, Scores, Walk | None]:
-        """Asks about points on the sphere, and about the ends of those steps whose points are misclassified."""
+        """Asks about points on the sphere, then about the ends of the steps whose points are misclassified."""
         misclassified = yield from self._ask([on_sphere for _, on_sphere in candidates])
         for success in misclassified:
             self._sizes.sphere_successes.append(success)
@@ -195,7 +195,7 @@ class _Walk:
         return (yield from self._try(ends, first_only=False))
 
     def _try(self, ends: list[Walk], *, first_only: bool) -> Generator[Floats, Scores, Walk | None]:
-        """Asks about the ends of steps; returns the first that is misclassified. `first_only`: the rest is not seen."""
+        """Asks about the ends of steps; returns the first misclassified one. `first_only`: ignores later answers."""
         misclassified = yield from self._ask(ends, first_only=first_only)
         if not first_only:
             for success in misclassified:
@@ -203,7 +203,7 @@ class _Walk:
         return next((end for end, good in zip(ends, misclassified, strict=True) if good), None)
 
     def _ask(self, pictures: list[Walk], *, first_only: bool = False) -> Generator[Floats, Scores, list[bool]]:
-        """Returns which pictures are misclassified, and remembers the nearest of them."""
+        """Returns which pictures are misclassified, and keeps the nearest of them in `best`."""
         asked = np.stack(pictures).astype(np.float32)
         misclassified = [bool(each) for each in predicted_classes((yield asked)) != self._label]
         for picture, good in zip(pictures, misclassified, strict=True):

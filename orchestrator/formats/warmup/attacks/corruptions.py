@@ -31,18 +31,18 @@ def speckle_noise(picture: Floats, rng: np.random.Generator) -> Floats:
 
 
 def shot_noise(picture: Floats, rng: np.random.Generator) -> Floats:
-    """Returns a picture as few photons would draw it."""
+    """Returns a picture with the Poisson noise of few photons."""
     return _cut(rng.poisson(np.clip(picture, 0, 1) * _PHOTONS) / _PHOTONS)
 
 
 def impulse_noise(picture: Floats, rng: np.random.Generator) -> Floats:
-    """Returns a picture some of whose values are black or white."""
+    """Returns a picture in which some values are replaced by black or white."""
     struck, white = rng.random(picture.shape) < _IMPULSES, rng.random(picture.shape) < _HALF
     return _cut(np.where(struck, white, picture))
 
 
 def gaussian_blur(picture: Floats, rng: np.random.Generator) -> Floats:
-    """Returns a blurred picture, its edge values repeated beyond it; nothing is drawn at random."""
+    """Returns a blurred picture; its edge values are repeated beyond the edge. Nothing is drawn at random."""
     del rng
     reach = int(4 * _BLUR_PIXELS)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * _BLUR_PIXELS**2))
@@ -62,7 +62,7 @@ def brightness(picture: Floats, rng: np.random.Generator) -> Floats:
 
 
 def contrast(picture: Floats, rng: np.random.Generator) -> Floats:
-    """Returns a picture whose values are nearer to their mean of each channel; nothing is drawn at random."""
+    """Returns a picture whose values are nearer to the mean of their channel. Nothing is drawn at random."""
     del rng
     mean = picture.mean(axis=(1, 2), keepdims=True)
     return _cut((picture - mean) * _CONTRAST + mean)
@@ -90,11 +90,11 @@ CORRUPTIONS: dict[str, Corruption] = {
     "contrast": contrast,
     "pixelate": pixelate,
 }
-"""By name, in the order in which they are tried."""
+"""The corruptions by name, in the order in which they are tried."""
 
 
 class CommonCorruptions(Attack):
-    """Tries every corruption and judges the one with the largest margin for the wrong class, fooled or not."""
+    """Tries every corruption. The one with the largest margin for the wrong class is judged, fooled or not."""
 
     name: ClassVar[str] = "corruptions"
 

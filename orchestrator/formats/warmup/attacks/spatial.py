@@ -1,7 +1,7 @@
-"""Spatial attacks: the worst of a grid of rotations and translations, and one random one to start from.
+"""Spatial attacks: the worst of a grid of rotations and translations, and a random movement before other attacks.
 
 Engstrom, Tran, Tsipras, Schmidt and Madry 2017, "A Rotation and a Translation Suffice", arXiv:1712.02779, as the
-warm-up of 2018 coded it. Where that code differs from its own words, a setting has both readings.
+warm-up of 2018 coded it. Where that code differs from the rules in words, a setting has both readings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,12 +26,12 @@ from orchestrator.formats.warmup.attacks.transforms import Movement, Transform
 
 PICTURES_PER_QUESTION = 32
 _INK_SHARE = np.float32(0.1)
-"""So much of its ink may a digit gain or lose when it is turned and moved."""
+"""The share of its ink that a digit may gain or lose when it is rotated and moved."""
 _WORSE_THAN_ALL = np.float32(1e9)
 
 
 class Reading(StrEnum):
-    """How a rule is read where the code of 2018 says something else than its words: as coded, or as meant."""
+    """How a rule is read if the code of 2018 differs from its words: as coded, or as meant."""
 
     REFERENCE = "reference"
     INTENDED = "intended"
@@ -39,7 +39,7 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MovementLimits:
-    """How far pictures are moved, in pixels, and turned, in degrees, to either side."""
+    """How far pictures are moved, in pixels, and rotated, in degrees, to either side."""
 
     dx: float
     dy: float
@@ -48,10 +48,10 @@ class MovementLimits:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The movements that are tried: `limits` to either side, in so many steps each.
+    """The movements that are tried: up to `limits` to either side, with the given number of steps for each axis.
 
-    With `axes` as in the reference the three are mixed up: an angle goes as far as `dx`, `dx` as `dy`, and `dy` as the
-    angle, and `dy` has the steps of the angle.
+    With `axes` as in the reference, the three axes are mixed up: the angle has the limit and steps of `dx`, `dx` those
+    of `dy`, and `dy` those of the angle.
     """
 
     limits: MovementLimits
@@ -73,7 +73,7 @@ class Grid:
 
 
 def keeps_ink(before: Floats, after: Floats) -> bool:
-    """Returns whether a moved digit [c, h, w] has nearly as much ink as it had: it was not pushed off the picture."""
+    """Returns whether a moved digit [c, h, w] has nearly as much ink as before, so was not pushed off the picture."""
     amount = np.abs(before).sum(dtype=np.float32)
     change = np.abs(np.abs(after).sum(dtype=np.float32) - amount)
     return bool(change < amount * _INK_SHARE or change == 0)
@@ -81,7 +81,7 @@ def keeps_ink(before: Floats, after: Floats) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SpatialGrid(Attack):
-    """Tries every movement of a grid and judges the one with the largest margin for the wrong class, fooled or not."""
+    """Tries every movement of a grid. The one with the largest margin for the wrong class is judged, fooled or not."""
 
     name: ClassVar[str] = "spatial"
     grid: Grid
@@ -102,11 +102,11 @@ class SpatialGrid(Attack):
 
 @dataclass(frozen=True, slots=True)
 class InkCheckedGrid(Attack):
-    """Tries every movement of a grid on a digit; those that push too much of it off the picture are not valid.
+    """Tries every movement of a grid on a digit. Movements that push too much of it off the picture are invalid.
 
-    What is judged is the misclassified picture with the largest loss, or else the picture with the largest loss. In
-    the reference (`ink_check: reference`) a huge amount is taken from the loss of the valid pictures in place of the
-    invalid ones. So where no valid picture fools the defence, the worst invalid one is judged.
+    The misclassified picture with the largest loss is judged, or if there is none, the picture with the largest loss.
+    The reference (`ink_check: reference`) subtracts a huge amount from the loss of the valid pictures instead of the
+    invalid ones. So if no valid picture fools the defence, the worst invalid one is judged.
     """
 
     name: ClassVar[str] = "spatial"
@@ -134,13 +134,13 @@ class InkCheckedGrid(Attack):
 
 
 def cross_entropy(scores: Scores, label: int) -> NDArray[np.float32]:
-    """Returns the cross-entropy of each picture [k] in single precision; huge where a score is missing.
+    """Returns the cross-entropy of each picture [k] in single precision; huge if a score is missing.
 
-    Single precision decides: a margin of 17 or more costs nothing, and is not worse than no loss at all.
+    Single precision matters: with a margin of 17 or more the loss is exactly 0, the value that the search starts from.
     """
     behind = (-margins(scores, label)).astype(np.float32)
     larger, smaller = np.maximum(behind, 0), np.minimum(behind, 0)
-    # The larger of both exponents is taken out, as in any softmax that does not overflow.
+    # The larger exponent is factored out, as in any softmax that does not overflow.
     losses: NDArray[np.float32] = larger + np.log(np.exp(-larger) + np.exp(smaller))
     return losses
 
@@ -148,7 +148,7 @@ def cross_entropy(scores: Scores, label: int) -> NDArray[np.float32]:
 def random_movement(
     picture: Floats, limits: MovementLimits, transform: Transform, rng: np.random.Generator, *, check_ink: bool
 ) -> Floats:
-    """Returns a picture turned and moved at random; drawn again until it keeps its ink, where that is asked for."""
+    """Returns a picture rotated and moved at random. With `check_ink` it draws until the picture keeps its ink."""
     while True:
         dx, dy, angle = (rng.uniform(-limit, limit) for limit in (limits.dx, limits.dy, limits.angle))
         before, moved = transform.apply(picture, [Movement(), Movement(angle=angle, dx=dx, dy=dy)])
@@ -159,7 +159,7 @@ def random_movement(
 
 @dataclass(frozen=True, slots=True)
 class AfterMovement(Attack):
-    """Another attack on a picture that was turned and moved at random before."""
+    """Another attack on a picture that is first rotated and moved at random."""
 
     attack_after: Attack
     limits: MovementLimits

@@ -1,4 +1,4 @@
-"""SPSA: an estimate of the gradient from scores alone, and Adam, within a ball of the largest change of any value.
+"""SPSA: Adam with gradients that are estimated from scores alone, within an Linf ball around the picture.
 
 Uesato, O'Donoghue, van den Oord and Kohli 2018, "Adversarial Risk and the Dangers of Evaluating Against Weak Attacks",
 arXiv:1802.05666, with the sizes of the warm-up of 2018.
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from orchestrator.formats.warmup.attacks.base import Attack, AttackResult, AttackSteps, Floats, margins
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-9
-"""Adam's, as in the reference."""
+"""The constants of Adam, as in the reference."""
 
 
 class StopReading(StrEnum):
-    """Which picture an early stop returns: one more step on, as coded in 2018, or the one that stopped it."""
+    """Which picture an early stop returns: that of one more step, as coded in 2018, or the one that stopped it."""
 
     AFTER = "after"
     BEFORE = "before"
@@ -26,16 +26,16 @@ class StopReading(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spsa(Attack):
-    """Moves a picture against the margin of its class, with gradients estimated from pairs of mirrored questions.
+    """Decreases the margin of a picture's class, with gradients estimated from pairs of mirrored questions.
 
     Args:
         epsilon: the largest change of any value, on a scale from 0 to 1.
-        steps: how many steps at most.
-        samples: how many pictures estimate one gradient, an even number: random signs and their mirror images.
-        delta: how far these are from the picture; they may lie outside the ball and outside 0 to 1.
+        steps: the largest number of steps.
+        samples: the number of pictures that estimate one gradient, even: random signs and their mirror images.
+        delta: the distance of these from the picture; they may lie outside the ball and outside 0 to 1.
         learning_rate: Adam's step size.
         stop_margin: it stops once the margin is below minus this.
-        stop: which picture is judged where it stopped early.
+        stop: which picture is judged if it stops early.
     """
 
     name: ClassVar[str] = "spsa"
@@ -48,7 +48,7 @@ class Spsa(Attack):
     stop: StopReading = StopReading.BEFORE
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the random signs cannot have mirror images."""
+        """Raises ValueError if `samples` is not a positive even number."""
         if self.samples < 2 or self.samples % 2:  # noqa: PLR2004  a pair
             raise ValueError(f"samples is {self.samples}; an even number of at least 2 is needed")
 
@@ -72,7 +72,7 @@ class Spsa(Attack):
         return AttackResult((start + change).astype(np.float32))
 
     def _project(self, start: NDArray[np.float64], change: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns the change within the ball, and the changed picture within 0 to 1."""
+        """Returns the change, clipped so that it is in the ball and the changed picture is within 0 to 1."""
         return np.clip(start + np.clip(change, -self.epsilon, self.epsilon), 0, 1) - start
 
 
@@ -84,7 +84,7 @@ class _Adam:
         self._first, self._second = np.zeros(shape), np.zeros(shape)
 
     def direction(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns by how much, in units of the learning rate, the gradient moves each value."""
+        """Returns the step of each value for this gradient, in units of the learning rate."""
         self._steps += 1
         self._first = _FIRST_DECAY * self._first + (1 - _FIRST_DECAY) * gradient
         self._second = _SECOND_DECAY * self._second + (1 - _SECOND_DECAY) * gradient * gradient

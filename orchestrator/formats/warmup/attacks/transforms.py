@@ -1,7 +1,7 @@
-"""Rotations and translations as the warm-up of 2018 made them: with TensorFlow's kernels, and with Pillow.
+"""Rotations and translations of pictures as in the warm-up of 2018: with TensorFlow's kernels, and with Pillow.
 
-Both put a black border around a smaller copy of the picture, turn it about its middle and move it. They differ in how
-they resize, in the size of the border and in the middle. The tests hold them to arrays that the libraries made.
+Both put a black border around a smaller copy of the picture, rotate it about its centre and move it. They differ in how
+they resize, in the size of the border and in the centre. The tests compare them with arrays that the libraries made.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from PIL import Image
 from orchestrator.formats.warmup.attacks.base import Floats
 
 _MARGIN = 50
-"""Black pixels that are added on each side while a picture is turned, so that nothing is lost on the way."""
+"""Black pixels that are added on each side while a picture is rotated, so that no part of it is lost."""
 _SINGLE_CHANNEL = 1
 
 
@@ -30,19 +30,19 @@ class Movement:
 
 
 class Transform(ABC):
-    """A way to shrink, turn and move a picture."""
+    """A way to shrink, rotate and move a picture."""
 
     @abstractmethod
     def apply(self, picture: Floats, movements: Sequence[Movement]) -> Floats:
-        """Returns a picture [c, h, w] shrunk, turned and moved, once for each of k movements [k, c, h, w]."""
+        """Returns the picture [c, h, w] shrunk, rotated and moved, once for each of k movements: [k, c, h, w]."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorflowTransform(Transform):
     """`tf.image.resize_images` and `tf.contrib.image.transform` of TensorFlow 1, bilinear.
 
-    The picture is resized to its size less `border`, and `border` black pixels are put on every side: as that is twice
-    too many, half of it is cut off at the end, and the border that is seen is `border / 2`.
+    The picture is resized to its size less `border`, and `border` black pixels are added on every side. That is twice
+    too much: half of it is cut off at the end, and the visible border is `border / 2`.
     """
 
     border: int
@@ -58,7 +58,7 @@ class TensorflowTransform(Transform):
 
 
 def resize_bilinear(picture: Floats, height: int, width: int) -> Floats:
-    """Returns a picture [c, h, w] resized as TensorFlow 1 does: source = index x in / out, without half a pixel."""
+    """Returns a picture [c, h, w] resized as by TensorFlow 1: source = index x in / out, without half a pixel."""
     rows, row_share = _sources(picture.shape[1], height)
     columns, column_share = _sources(picture.shape[2], width)
     above, below = picture[:, rows[0]], picture[:, rows[1]]
@@ -68,21 +68,22 @@ def resize_bilinear(picture: Floats, height: int, width: int) -> Floats:
 
 
 def _sources(size: int, new_size: int) -> tuple[NDArray[np.int64], Floats]:
-    """Returns for each new index the two old ones that it lies between [2, new], and how near it is to the second."""
+    """Returns for each new index the two old indices around it [2, new], and the weight of the second [new]."""
     position = np.arange(new_size, dtype=np.float32) * (np.float32(size) / np.float32(new_size))
     first = np.floor(position).astype(np.int64)
     return np.stack([first, np.minimum(first + 1, size - 1)]), position - first.astype(np.float32)
 
 
 def _turn_and_move(canvas: Floats, movement: Movement, corner: tuple[int, int], size: tuple[int, int]) -> Floats:
-    """Returns a window of a picture that was turned about its middle, and then moved.
+    """Returns a window of a picture that is rotated about its centre, and then moved.
 
-    Both are bilinear, one after the other. Of the turned picture only those pixels are computed that the window needs.
+    Both steps are bilinear, one after the other. Only the pixels of the rotated picture that the window needs are
+    computed.
     """
     turn = radians(movement.angle)
     _, height, width = canvas.shape
     (top, left), (rows, columns) = corner, size
-    # What the window shows lies so far up and left in the turned picture.
+    # The top left corner of the window in the rotated picture.
     first_row, first_column = top - movement.dy, left - movement.dx
     y = np.float32(floor(first_row)) + np.arange(rows + 1, dtype=np.float32)
     x = np.float32(floor(first_column)) + np.arange(columns + 1, dtype=np.float32)
@@ -100,7 +101,7 @@ def _turn_and_move(canvas: Floats, movement: Movement, corner: tuple[int, int], 
 
 
 def _read_bilinear(canvas: Floats, x: Floats, y: Floats) -> Floats:
-    """Returns the values of a picture [c, h, w] at points between its pixels; what lies outside is black."""
+    """Returns the interpolated values of a picture [c, h, w] at points between its pixels; outside it is black."""
     left, top = np.floor(x), np.floor(y)
     upper = (left + 1 - x) * _read(canvas, left, top) + (x - left) * _read(canvas, left + 1, top)
     lower = (left + 1 - x) * _read(canvas, left, top + 1) + (x - left) * _read(canvas, left + 1, top + 1)
@@ -121,14 +122,14 @@ def _read(canvas: Floats, x: Floats, y: Floats) -> Floats:
 class PillowTransform(Transform):
     """Pillow's `resize` and `transform`, bilinear on bytes, with the matrix of torchvision 0.2.1.
 
-    `border_share` of the height and width is black on each side. The middle is half a pixel right of and below the
-    true one, and angles count clockwise.
+    `border_share` of the height and width is black on each side. The centre is half a pixel right of and below the true
+    centre, and angles are clockwise.
     """
 
     border_share: float
 
     def apply(self, picture: Floats, movements: Sequence[Movement]) -> Floats:
-        """See `Transform.apply`. The picture is cut down to bytes first, and the result is of bytes."""
+        """See `Transform.apply`. The picture is first truncated to bytes, and the result is computed in bytes."""
         pixels = (picture * 255).astype(np.uint8)
         channels, height, width = pixels.shape
         image = Image.fromarray(pixels[0] if channels == _SINGLE_CHANNEL else pixels.transpose(1, 2, 0))
@@ -147,7 +148,7 @@ def _move(framed: Image.Image, movement: Movement) -> NDArray[np.uint8]:
 
 
 def _inverse_matrix(size: tuple[int, int], movement: Movement) -> tuple[float, ...]:
-    """Returns where a pixel of the result comes from: x' = a x + b y + c, y' = d x + e y + f."""
+    """Returns the matrix that maps a pixel of the result to its source: x' = a x + b y + c, y' = d x + e y + f."""
     middle_x, middle_y = (0.5 * length + 0.5 for length in size)
     cosine, sine = cos(radians(movement.angle)), sin(radians(movement.angle))
     back_x, back_y = -middle_x - movement.dx, -middle_y - movement.dy
