@@ -1,1 +1,1 @@
-"""The way in: contest files, manifests, and what of them can play."""
+"""Reads contest files, manifests and submissions, and admits entries."""

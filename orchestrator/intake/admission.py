@@ -1,4 +1,4 @@
-"""From the entries of a contest file to a roster: every entry is read, found on the backend and fixed by its digest."""
+"""Makes a roster from a contest file's entries: reads each, finds its image on the backend, and fixes its digest."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from orchestrator.sandboxes.base import Image, ImageSource
 
 _RENAME = "give one of them a `name:`"
 PARTICIPANT = "participant"
-"""The team of a submission that its authors play by themselves."""
+"""The team name of a submission that its authors play alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdmittedEntry:
-    """One entry, and what it comes with: the image that is started, or pictures u8 [n, c, h, w]."""
+    """One entry, with the image that is started for it or, for a submission of pictures, pixels u8 [n, c, h, w]."""
 
     submission: Submission
     image: Image | None = None
@@ -32,7 +32,7 @@ class AdmittedEntry:
 
 @dataclass(frozen=True)
 class AdmittedRoster:
-    """Who plays, and by submission id what the backend starts for each, or the pictures that were handed in."""
+    """A roster, and by submission id the image that the backend starts, or the submitted pictures."""
 
     roster: Roster
     images: dict[str, Image]
@@ -42,9 +42,9 @@ class AdmittedRoster:
 def admit_entries(
     contest: Contest, identify: Callable[[ImageSource], Image], *, complete: bool = True
 ) -> AdmittedRoster:
-    """Returns the contest's roster with everything that is started fixed by its digest; `identify` is `Backend.admit`.
+    """Returns the contest's roster with every image fixed by its digest; `identify` is `Backend.admit` or like it.
 
-    A roster that is not `complete` grows later: the format does not object to it yet.
+    A roster that is not `complete` grows later, so the format's objections to it are not asked for.
 
     Raises:
         Rejected: with every entry that cannot play, and why.
@@ -90,9 +90,9 @@ def admit_entries(
 
 
 def admit_alone(contest: Contest, identify: Callable[[ImageSource], Image], folder: Path) -> AdmittedRoster:
-    """Returns the roster of one folder's submission and of the attacks that the format brings, with what is started.
+    """Returns the roster of one folder's submission and the format's own attacks, with the submission's image.
 
-    `identify` is `Backend.admit`. The contest's own entries take no part, so their files need not be there.
+    `identify` is `Backend.admit` or like it. The contest file's entries are left out, so their files need not exist.
 
     Raises:
         Rejected: the submission cannot be read or started, or the format cannot be played with it.
@@ -111,7 +111,7 @@ def admit_alone(contest: Contest, identify: Callable[[ImageSource], Image], fold
 
 
 def _organizer_submission(attack: OrganizerAttack) -> Submission:
-    """Returns an attack that has no image as the roster has it: its digest is that of its code and settings."""
+    """Returns an attack of the format as a submission without an image; its digest is of its code and settings."""
     return Submission(
         id=attack.name,
         name=attack.name,
@@ -124,13 +124,13 @@ def _organizer_submission(attack: OrganizerAttack) -> Submission:
 
 
 def require_playable(contest: Contest, roster: Roster, round_name: str) -> None:
-    """Raises Rejected with why the format cannot play this round with this roster, if it cannot."""
+    """Raises Rejected with the reasons if the format cannot play this round with this roster."""
     if problems := _format_problems(contest, roster, round_name):
         raise Rejected(str(contest.path), problems)
 
 
 def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
-    """Returns the roster as the files describe it, without asking a backend; identities are empty.
+    """Returns the roster as the files describe it, without asking a backend; digests are empty.
 
     Raises:
         Rejected: with every entry that cannot be read.
@@ -141,10 +141,10 @@ def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
 def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list[Task], Roster]:
     """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
 
-    `rounds` are those that the roster has to be able to play: of a season by their names, "" for a round by itself.
+    `rounds` are the names of the rounds that the roster must be able to play, "" for a round outside a season.
 
     Raises:
-        Rejected: with everything that is wrong with pictures, budgets and entries.
+        Rejected: with all problems of pictures, budgets and entries.
     """
     tasks: list[Task] = []
     roster = Roster(())
@@ -166,11 +166,11 @@ def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list
 
 
 def admit_baseline(contest: Contest, identify: Callable[[ImageSource], Image], name: str) -> tuple[Submission, Image]:
-    """Returns one baseline of the contest and what is started for it.
+    """Returns one baseline of the contest and its image.
 
     Raises:
         UsageError: the contest has no baseline of this name.
-        Rejected: it cannot be started.
+        Rejected: the baseline cannot be started.
     """
     read = [(entry, contest_entries.read_entry(entry, contest.folder)) for entry in contest.file.baselines]
     known = {found.name: (entry, found) for entry, found in read}
@@ -249,8 +249,8 @@ def _image_source(entry: EntrySection, description: EntryDescription, *, flavour
 
 
 def with_tag(image: str, flavour: str = "cpu") -> str | None:
-    """Returns the name of an image with its tag, the flavour where it has none; None for no image."""
-    named = ":" in image.rsplit("/", 1)[-1]  # a tag, a digest, or it is an id
+    """Returns an image's name with a tag: the flavour if it has none; None for an empty name."""
+    named = ":" in image.rsplit("/", 1)[-1]  # it has a tag or a digest, or is an id
     return (image if named else f"{image}:{flavour}") if image else None
 
 

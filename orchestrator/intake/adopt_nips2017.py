@@ -1,4 +1,4 @@
-"""A folder of the NIPS 2017 layout becomes a submission: what is missing is written beside it, nothing is changed."""
+"""Makes a submission of a folder in the NIPS 2017 layout: adds the files that it lacks, and changes none."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ DOCKERIGNORE = ".dockerignore"
 
 @dataclass(frozen=True, slots=True)
 class AdoptionRequest:
-    """What is asked for: without a name the folder's; `licence` is an SPDX id (rule A6), empty for none."""
+    """The options of an adoption. `name`: "" for the folder's name; `licence`: an SPDX id (rule A6), "" for none."""
 
     name: str = ""
     labels_from: Literal[0, 1] = 0
@@ -26,7 +26,7 @@ class AdoptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What was made of a folder: its name and side, the files that were written, and the next commands."""
+    """The new submission: its name and side, its entry script, and the files that were written."""
 
     folder: Path
     name: str
@@ -38,11 +38,11 @@ class Adoption:
 
 
 def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
-    """Writes a manifest beside a folder's `metadata.json`, and a Dockerfile where there is none.
+    """Writes a manifest beside a folder's `metadata.json`, and a Dockerfile and a .dockerignore if it has none.
 
     Raises:
-        UsageError: it has a manifest already, its name cannot be a submission's, or it cannot be written to.
-        Rejected: it is not of the layout; with all problems.
+        UsageError: it has a manifest already, the name or the licence is invalid, or it cannot be written to.
+        Rejected: it does not have the layout; with all problems.
     """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {str(folder)!r}; name the one that holds {nips2017_layout.FILE_NAME}")
@@ -77,7 +77,7 @@ def _file_texts(metadata: Metadata, name: str, request: AdoptionRequest) -> dict
         "name": f'"{name}"',
         "side": metadata.side.value,
         "form": manifest.Form.FILES.value,
-        # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
+        # Not `sparring/...`: these are the organizers' images, which the same engine may have.
         "image": "submission/" + re.sub(r"[_-]+", "-", f"{metadata.side}-{name}").strip("-"),
         **({"labels_from": str(request.labels_from)} if request.labels_from else {}),
         **({"licence": f'"{request.licence}"'} if request.licence else {}),

@@ -1,8 +1,9 @@
-"""A submission as one file from strangers: a package of `sparring submission pack`, or a plain tar, tar.gz or zip.
+"""Unpacks a stranger's submission in one file: a package of `sparring submission pack`, or a plain tar, tar.gz or zip.
 
-It is read once, from front to back, into a fresh folder that goes away afterwards. Only plain files are made, with
-names that were looked at, with O_EXCL, and with modes of our own, so nothing that is written can lead elsewhere. Every
-number is bounded while the bytes come, so that a bomb costs what is allowed and no more. docs/packing.md has the list.
+The file is read once, from front to back, into a new folder that is removed afterwards. Only plain files are created,
+with checked names, with O_EXCL, and with modes of our own, so nothing that is written can lead elsewhere. Every number
+is bounded while the bytes are read, so that a decompression bomb costs no more than the bounds allow. docs/packing.md
+lists the bounds.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ from orchestrator.intake.tar_stream import TarStream
 from orchestrator.tar_format import BLOCK_BYTES
 
 MAX_PROBLEMS = 20
-"""How many problems are listed; the rest are counted."""
+"""The most problems that are listed; the rest are counted."""
 _PACK_REMEDY = "make it with `sparring submission pack`, and change nothing in it"
 _OTHER_FORMATS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z", b"Rar!": "rar"}
 _REMEDIES = {
@@ -42,21 +43,22 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class ArchiveBounds:
-    """How much an archive may hold. Sizes are bytes after unpacking."""
+    """The bounds of an archive. Sizes are bytes after unpacking."""
 
     source: int = 2 * 1024**3
     image: int = 20 * 1024**3
     members: int = 10_000
     ratio: int = 100
     unchecked_bytes: int = 32 * 1024**2
-    """Bytes that no ratio is asked of."""
+    """The first bytes, for which the ratio is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackedArchive:
-    """What an archive held: the submission's folder, and the folder of an OCI image layout if there was one.
+    """An unpacked archive: the submission's folder, and the folder of an OCI image layout if there is one.
 
-    `digest` is that of the archive itself; `declared_image` the id that a package says its image will have.
+    `digest` is the archive's own digest; `declared_image` is the id that the image has according to the package.
+    `left_out` are the paths that were not unpacked because of their names.
     """
 
     source: Path
@@ -68,12 +70,12 @@ class UnpackedArchive:
 
 @contextmanager
 def open_archive(path: Path, workspace: Path, bounds: ArchiveBounds | None = None) -> Iterator[UnpackedArchive]:
-    """Gives what an archive holds, in a fresh folder below `workspace` that is removed afterwards.
+    """Unpacks an archive into a new folder below `workspace`, which is removed on exit.
 
     Raises:
         UsageError: there is no such file.
-        Rejected: with everything that is wrong with it, as far as it could be read.
-        InfrastructureFault: it cannot be written here.
+        Rejected: with all its problems, as far as it could be read.
+        InfrastructureFault: the folder cannot be written.
     """
     try:
         workspace.mkdir(parents=True, exist_ok=True)
@@ -115,10 +117,10 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
 
 
 def _member_stream(file: BinaryIO, bounds: ArchiveBounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:
-    """Returns the members of an archive, whose bytes are given to `watch`.
+    """Returns the stream of an archive's members; passes the archive's bytes to `watch`.
 
     Raises:
-        MalformedArchive: it is of another kind.
+        MalformedArchive: the file is no tar, tar.gz or zip.
     """
     head = file.read(BLOCK_BYTES)
     file.seek(0)
@@ -139,7 +141,7 @@ def _member_stream(file: BinaryIO, bounds: ArchiveBounds, watch: Callable[[bytes
 
 @dataclass
 class _Unpacker:
-    """Writes the members of one archive into a folder, and notes what is wrong."""
+    """Writes the members of one archive into a folder, and collects problems."""
 
     folder: Path
     bounds: ArchiveBounds
@@ -152,14 +154,14 @@ class _Unpacker:
     _total_sizes: Counter[str] = field(default_factory=Counter)
 
     def add_problem(self, what: str, remedy: str) -> None:
-        """Notes what is wrong with the member that is looked at."""
+        """Adds a problem with the current member."""
         self.problems.append(Problem(self._place, printable(what), remedy))
 
     def unpack_members(self, stream: TarStream | ZipStream) -> None:
-        """Writes every member; after the first problem only looks at them.
+        """Writes every member; after the first problem, only checks them.
 
         Raises:
-            MalformedArchive: it cannot go on.
+            MalformedArchive: the rest of the archive cannot be read.
         """
         for number, member in enumerate(stream, start=1):
             self._place = printable(member.name, 120)
@@ -174,7 +176,7 @@ class _Unpacker:
                 self.add_problem(str(error), error.remedy)
 
     def finish(self) -> Path:
-        """Returns the folder that holds the manifest; notes what is missing."""
+        """Returns the folder that holds the manifest; adds problems for what is missing."""
         self._place = "archive"
         for path in self._unseen_files:
             self.problems.append(
@@ -206,11 +208,11 @@ class _Unpacker:
         self._unseen_files = {each.path: each for each in self.package.members}
 
     def _unpack_member(self, member: Member, stream: TarStream | ZipStream) -> None:
-        """Writes one member, or passes over it.
+        """Writes one member, or skips it if its name is excluded.
 
         Raises:
-            PathRefused: for its name or kind.
-            MalformedArchive: for its bytes.
+            PathRefused: its name or kind is refused, or it differs from what the package lists.
+            MalformedArchive: it exceeds a bound, or its bytes are malformed.
         """
         path = safe_path(member.name)
         if self.package is None and (out := excluded_part(path)):
@@ -228,7 +230,7 @@ class _Unpacker:
             raise PathRefused(f"its SHA-256 is {found}, {package.FILE_NAME} says {expected.sha256}", _PACK_REMEDY)
 
     def _check_member(self, path: PurePosixPath, member: Member) -> None:
-        """Raises PathRefused, or MalformedArchive for a bound, for what may not be written."""
+        """Raises PathRefused if a member may not be written, MalformedArchive if it exceeds a bound."""
         if member.kind not in {MemberKind.FILE, MemberKind.FOLDER}:
             raise PathRefused(f"a {member.kind}", _REMEDIES.get(member.kind, "remove it"))
         if path.parts:
@@ -247,7 +249,7 @@ class _Unpacker:
             raise MalformedArchive(f"more than {most} bytes in {part} files", "leave out what playing does not need")
 
     def _expected(self, path: PurePosixPath, member: Member) -> PackedFile | None:
-        """Returns what a package says of a file; None for a plain archive. Raises PathRefused where they disagree."""
+        """Returns the package's record of a file, None for a plain archive. Raises PathRefused if they differ."""
         if self.package is None:
             return None
         expected = self._unseen_files.pop(str(path), None)
@@ -258,7 +260,7 @@ class _Unpacker:
         return expected
 
     def _write(self, path: PurePosixPath, member: Member, content: Iterator[bytes]) -> str:
-        """Writes a file that is not there yet; returns the SHA-256 of its bytes in hexadecimal."""
+        """Writes a new file; returns the SHA-256 of its bytes in hexadecimal."""
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o755 if member.mode & stat.S_IXUSR else 0o644

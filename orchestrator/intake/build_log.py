@@ -1,4 +1,4 @@
-"""What a builder said: kept in a file, shown to who waits, and its last lines for the error."""
+"""The log of a build: written to a file, shown while it runs, with its last lines kept for an error message."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -8,14 +8,14 @@ from pathlib import Path
 from orchestrator.errors import UsageError
 
 MAX_BYTES = 16 * 1024**2
-"""Bytes of a log that are kept: a step may write for as long as it runs."""
+"""The most bytes of a log that are written to its file: a build step may write for as long as it runs."""
 MAX_SHOWN_LINES = 5000
-"""Lines that are shown while it runs; the file has more."""
+"""The most lines that are shown while the build runs; the file may have more."""
 TAIL_LINES = 20
 
 
 class BuildLog:
-    """One build's words. Call it with each line, which is printable."""
+    """The log of one build. Call it with each line, which must be printable."""
 
     def __init__(self, path: Path, write: Callable[[str], object], show: Callable[[str], object]) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class BuildLog:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def __call__(self, line: str) -> None:
-        """Takes a line."""
+        """Adds a line."""
         self._tail.append(line)
         self._lines += 1
         self._bytes += len(line.encode()) + 1
@@ -35,18 +35,18 @@ class BuildLog:
 
     @property
     def is_cut(self) -> bool:
-        """Whether not every line was shown."""
+        """Whether some lines were not shown."""
         return self._lines > MAX_SHOWN_LINES
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The last lines, those that the file has no room for too."""
+        """The last lines, including those that did not fit into the file."""
         return tuple(self._tail)
 
 
 @contextmanager
 def open_build_log(path: Path, show: Callable[[str], object] = lambda _: None) -> Iterator[BuildLog]:
-    """Gives a log that is written to a file, which is made anew. Raises UsageError when it cannot be."""
+    """Opens a log that writes to a file, replacing an old one. Raises UsageError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w", encoding="utf-8")

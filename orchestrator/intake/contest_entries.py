@@ -1,4 +1,4 @@
-"""An entry of a contest file: what it says, and what its files say, without asking a backend."""
+"""Reads an entry of a contest file and its files, without asking a backend."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class EntrySection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     builtin: Slug | None = None
-    """A baseline that is shipped with this software, by its folder under images/."""
+    """A shipped baseline, by the name of its folder."""
     folder: str | None = None
     image: str | None = None
     pictures: str | None = None
-    """An archive of pictures, where the format takes them (C2)."""
+    """An archive of pictures, for a format that accepts them (C2)."""
     name: Slug | None = None
     side: Side | None = None
     team: Label = "organizers"
@@ -54,9 +54,9 @@ class EntrySection(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class EntryDescription:
-    """An entry with its files read; `folder` and `manifest` are None for an image by itself.
+    """An entry whose files were read; `folder` and `manifest` are None for an image without a folder.
 
-    `pictures` is where the archive lies of one that is pictures.
+    `pictures` is the path of an archive of pictures, None for a program.
     """
 
     name: str
@@ -67,10 +67,10 @@ class EntryDescription:
 
 
 def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
-    """Returns an entry with what its files say; `beside` is the folder that the contest file lies in.
+    """Returns an entry with the contents of its files; `beside` is the folder of the contest file.
 
     Raises:
-        Rejected: its folder is not there, its manifest is wrong, or the two contradict each other.
+        Rejected: its folder does not exist, its manifest is invalid, or entry and manifest contradict each other.
     """
     if entry.pictures is not None:
         path = beside / entry.pictures
@@ -99,7 +99,7 @@ def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
 
 
 def builtin_folder(name: str) -> Path:
-    """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
+    """Returns the folder of a shipped baseline, or of a player of the warm-up. Raises Rejected if there is none."""
     places = (resources.resource_path("images"), resources.resource_path("examples", "warmup", "players"))
     known = {path.parent.name: path.parent for place in places for path in place.glob("*/submission.yaml")}
     if name not in known:
@@ -108,7 +108,7 @@ def builtin_folder(name: str) -> Path:
 
 
 def entry_problems(entries: Iterable[tuple[KeyPath, EntrySection]], file: YamlFile) -> list[Problem]:
-    """Returns what is wrong with the files of these entries and among their names, each at its line in the file."""
+    """Returns the problems of these entries' files and names, each with its line in the contest file."""
     problems: list[Problem] = []
     names: set[str] = set()
     folders: dict[str, Path] = {}
@@ -129,9 +129,10 @@ def entry_problems(entries: Iterable[tuple[KeyPath, EntrySection]], file: YamlFi
 def image_name_conflict(
     entry: EntrySection, described: EntryDescription, folders: dict[str, Path]
 ) -> tuple[str, str] | None:
-    """Notes in `folders` what an entry's image is called; returns what is wrong, and the remedy, where another's is.
+    """Returns a problem and its remedy if another folder's image has the same name as this entry's, else None.
 
-    A copy of a folder has its `image:` too. Whichever were built last would play for both.
+    `folders` maps the image names of earlier entries to their folders; this entry's is added. A copy of a folder has
+    the same `image:`, and the image that was built last would play for both.
     """
     image = entry.image or (described.manifest.image if described.manifest else "")
     if described.folder is None or not image:

@@ -1,8 +1,8 @@
-"""`contest.yaml`: one competition, every rule switched in one file.
+"""Reads `contest.yaml`, the file that sets every rule of a contest.
 
-The model here is the file's format; its JSON schema is schemas/contest.schema.json. What a key means and its default is
-in docs/contest-file.md. Options of the dataset and the format's rules are checked by their plug-ins, so that a new
-plug-in brings its own keys.
+The models here define the file's format; its JSON schema is schemas/contest.schema.json. docs/contest-file.md explains
+each key and its default. Plug-ins check the dataset's options and the format's rules, so that a new plug-in brings its
+own keys.
 """
 
 import copy
@@ -54,7 +54,7 @@ def _more_than_nothing(size: ByteSize) -> ByteSize:
 
 
 ByteCount = Annotated[ByteSize, AfterValidator(_more_than_nothing)]
-"""A number of bytes, as `1GiB` or plain."""
+"""A number of bytes, with a unit such as `1GiB` or without."""
 _DEFAULT_LIMITS = Limits()
 _DEFAULT_REPLAY = SamplingDesign()
 _DEFAULT_ACCESS = Access()
@@ -67,7 +67,7 @@ class _Section(BaseModel):
 
 
 class BudgetSection(_Section):
-    """How far a candidate may be from its picture (rule A14)."""
+    """How far an adversarial example may be from its picture (rule A14)."""
 
     norm: Norm = Norm.LINF
     epsilon: Annotated[Decimal, Field(ge=1, max_digits=12, decimal_places=3)]
@@ -76,10 +76,10 @@ class BudgetSection(_Section):
     @field_validator("epsilon", mode="before")
     @classmethod
     def _in_steps(cls, epsilon: object) -> object:
-        """Refuses `8/255` and what was meant as a share of the range, each with the number to write in its place."""
+        """Refuses `8/255`, and a share of the range such as 0.03, each with the number to write instead."""
         if isinstance(epsilon, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*/\s*255\s*", epsilon, re.ASCII)):
             raise ValueError(f"{epsilon.strip()!r} is a fraction; write {found[1]}, in steps of 1/255")
-        with suppress(InvalidOperation):  # no number: the type says so
+        with suppress(InvalidOperation):  # not a number: the field's type reports it
             require_whole_step(Decimal(str(epsilon)))
         return epsilon
 
@@ -95,13 +95,13 @@ class TaskSection(_Section):
     dataset: dict[str, Any]
     """`kind` names the dataset plug-in; the other keys are its options."""
     sample: dict[str, Any] | None = None
-    """Public pictures of the same kind, for trial matches; without them those are played on noise."""
+    """Public pictures of the same kind, for trial matches, which use noise without them."""
     budget: BudgetSection | None = None
-    """Needed where programs perturb pictures."""
+    """Required if the format has programs that perturb pictures."""
 
 
 class LimitsSection(_Section):
-    """What one sandbox may use; see docs/contest-file.md for what happens at each limit."""
+    """The limits of one sandbox; docs/contest-file.md says what happens at each limit."""
 
     memory: ByteCount = ByteSize(_DEFAULT_LIMITS.memory)
     cpus: PositiveFloat = _DEFAULT_LIMITS.cpus
@@ -124,25 +124,25 @@ Price = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class AccessSection(_Section):
-    """What an attack may ask the defence about (rule X6); see docs/access.md."""
+    """What an attack may ask a defence (rule X6); see docs/access.md."""
 
     kind: AccessKind = AccessKind.NONE
     queries: Annotated[int, Field(ge=1, le=10_000_000)] = _DEFAULT_ACCESS.queries
-    """For each picture of the task, what the queries about it may cost together."""
+    """The most that all queries about one picture of the task may cost together."""
     batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_ACCESS.batch
     """The most pictures in one query."""
     decision_price: Price = _DEFAULT_ACCESS.decision_price
-    """As so many queries a picture counts of which the label is asked."""
+    """The number of queries that a picture counts as if its label is asked."""
     scores_price: Price = _DEFAULT_ACCESS.scores_price
-    """As so many queries a picture counts of which the scores are asked."""
+    """The number of queries that a picture counts as if its scores are asked."""
     gradient_price: Price = _DEFAULT_ACCESS.gradient_price
-    """As so many queries a picture counts of which the gradient is asked."""
+    """The number of queries that a picture counts as if its gradient is asked."""
     decimals: Annotated[int, Field(ge=0, le=9)] | None = None
-    """Scores are rounded to so many decimals."""
+    """The number of decimals to which scores are rounded."""
     top_score_only: bool = False
     """Whether all scores but the largest are withheld."""
     reply_seconds: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Replies are sent on a grid of so many seconds, so that how long one took says less; 0: at once."""
+    """Replies are sent at multiples of this number of seconds, so that their timing tells less; 0: at once."""
     transcript: Transcript = _DEFAULT_ACCESS.transcript
     """What is kept of the queries."""
 
@@ -176,19 +176,19 @@ class AccessSection(_Section):
 
 
 class ReplaySection(_Section):
-    """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
+    """How probably replays catch cheating defences (rules A9, A10, X3); see docs/replay.md."""
 
     power: Annotated[float, Field(ge=0, lt=1)] = _DEFAULT_REPLAY.power
     """The probability of a mismatch for a defence that changes a share `cheat` of its answers; 0 turns replays off."""
     cheat: Annotated[float, Field(gt=0, le=1)] = _DEFAULT_REPLAY.cheat
     noise: Annotated[float, Field(ge=0, le=0.1)] = _DEFAULT_REPLAY.noise
-    """How often two sandboxes of an honest defence may disagree, as its device may make them."""
+    """The share of answers in which two sandboxes of an honest defence may disagree because of their devices."""
     attacks: Annotated[float, Field(ge=0, le=1)] = _DEFAULT_REPLAY.attacks
-    """The share of an attack's questions that is asked again: above 0 where attacks have to be reproducible."""
+    """The share of an attack's questions that is asked again: above 0 if attacks have to be reproducible."""
 
     @model_validator(mode="after")
     def _detectable(self) -> "ReplaySection":
-        """Refuses what no number of questions can give: a cheat that disagrees no more often than devices may."""
+        """Refuses a cheat that disagrees no more often than devices may: no number of questions detects it."""
         disagreement = self.design().disagreement_rate
         if self.power and disagreement <= self.noise:
             raise ValueError(
@@ -199,12 +199,12 @@ class ReplaySection(_Section):
         return self
 
     def design(self) -> SamplingDesign:
-        """Returns what the contest asks of its replays."""
+        """Returns the design of the replays."""
         return SamplingDesign(**self.model_dump())
 
 
 class ContestFile(_Section):
-    """The whole file."""
+    """A contest file, contest.yaml."""
 
     sparring: Literal[1]
     """The version of this file format."""
@@ -212,31 +212,31 @@ class ContestFile(_Section):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     format: Slug
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
-    """Attacks draw their chance from this number; it is public."""
+    """The number from which attacks draw their random numbers; it is public."""
     task: TaskSection | None = None
     tasks: list[TaskSection] = []
     """Several tasks, for a contest in a folder; `task` is short for one."""
     opens: AwareDatetime | None = None
-    """From when on submissions are received, with a time zone; for a contest in a folder."""
+    """The time from which submissions are received, with a time zone; for a contest in a folder."""
     closes: AwareDatetime | None = None
-    """Until when submissions are received."""
+    """The time until which submissions are received, with a time zone."""
     prizes: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=50)] = []
-    """What may be won, a sentence each, for people to read: nothing is computed from it."""
+    """The prizes, a sentence each, for people to read: nothing is computed from them."""
     labels: Literal[True, "none"] = True
     """Whether attacks get the true labels (rule A2)."""
     access: AccessSection = AccessSection()
-    """What attacks may ask defences while they make pictures."""
+    """What attacks may ask defences while they make adversarial examples."""
     isolation: Isolation = Isolation.ATTACK
     runtime: Runtime = Runtime.RUNC
-    """What runs the containers; `sparring doctor` says which there are."""
+    """The runtime of the containers; `sparring doctor` says which ones are installed."""
     limits: LimitsSection = LimitsSection()
     replay: ReplaySection = ReplaySection()
     rules: dict[str, Any] = {}
     """The format's rules."""
     trial_pictures: Annotated[int, Field(ge=0, le=100)] = 10
-    """The pictures of the trial match that a submission plays before it is received; 0: none is played."""
+    """The number of pictures of the trial match before a submission is received; 0: no trial match."""
     cluster: ClusterSettings = ClusterSettings()
-    """How rounds are played on a Kubernetes cluster; it decides nothing of what is played."""
+    """How rounds are played on a Kubernetes cluster; it has no effect on what is played."""
     baselines: list[EntrySection] = []
     submissions: list[EntrySection] = []
 
@@ -257,7 +257,7 @@ class ContestFile(_Section):
         return self.tasks if self.task is None else [self.task]
 
     def sandbox_policy(self) -> SandboxPolicy:
-        """Returns what one sandbox may do and use."""
+        """Returns the policy of the contest's sandboxes: their limits and their runtime."""
         limits = Limits(**{key: int(value) if isinstance(value, ByteSize) else value for key, value in self.limits})
         return SandboxPolicy(limits, runtime=self.runtime)
 
@@ -282,7 +282,7 @@ class Contest:
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """The path of the contest file."""
         return self._yaml.path
 
     def with_access(self, kind: AccessKind) -> "Contest":
@@ -299,18 +299,18 @@ class Contest:
 
     @property
     def only_task(self) -> str:
-        """The name of the contest's one task. Raises UsageError where there are several."""
+        """The name of the contest's only task. Raises UsageError if there are several."""
         names = [task.name for task in self.file.all_tasks]
         if len(names) > 1:
             raise UsageError(f"{self.path} has several tasks ({', '.join(names)}): name one, or play it as a folder")
         return names[0]
 
     def load_samples(self, task: str | None = None) -> Samples:
-        """Returns a task's pictures, of the only one by default. Raises Rejected when they cannot be read."""
+        """Returns a task's pictures, of the only task by default. Raises Rejected if they cannot be read."""
         return self._load_dataset((*self._task_key(task or self.only_task), "dataset"))
 
     def load_original_files(self, task: str | None = None) -> tuple[bytes, ...] | None:
-        """Returns the JPEG or PNG file of each of a task's pictures, None where they are from no such files (C1).
+        """Returns the JPEG or PNG file of each of a task's pictures, None if they do not come from such files (C1).
 
         Raises:
             Rejected: the pictures cannot be read.
@@ -320,7 +320,7 @@ class Contest:
         return files
 
     def load_public_samples(self, task: str) -> Samples | None:
-        """Returns a task's public pictures, None where it has none. Raises Rejected when they cannot be read."""
+        """Returns a task's public pictures, None if it has none. Raises Rejected if they cannot be read."""
         place = (*self._task_key(task), "sample")
         if self._yaml.value_at(*place) is None:
             return None
@@ -342,10 +342,11 @@ class Contest:
         return ("task",) if self.file.task else ("tasks", names.index(task))
 
     def make_task(self, samples: Samples, name: str | None = None) -> Task:
-        """Returns the task that these pictures and the file's budget make, the only one by default.
+        """Returns a task, the only one by default, made of these pictures and of the file's budget.
 
         Raises:
-            Rejected: the budget is wider than two such pictures can differ, or the format cannot be played on them.
+            Rejected: the budget allows any change of such pictures, a full transcript would be too large, or the format
+                cannot be played on them.
         """
         task_name = name or self.only_task
         section = next(section for section in self.file.all_tasks if section.name == task_name)
@@ -368,7 +369,7 @@ class Contest:
         return task
 
     def _transcript_problems(self, task: Task) -> list[Problem]:
-        """Returns that the full transcript of a pair on a task would be too large, where it would."""
+        """Returns a problem if the full transcript of an attack and a defence on a task could be too large."""
         access = self.file.access.to_access()
         size = access.largest_transcript(task.count, task.shape, len(task.classes))
         if access.transcript is not Transcript.FULL or size <= MAX_TRANSCRIPT_BYTES:
@@ -381,18 +382,18 @@ class Contest:
         return [self.problem_at(("access", "transcript"), what, remedy)]
 
     def _unbounded_budgets(self) -> list[Problem]:
-        """Returns the budgets that no picture of any shape can leave."""
+        """Returns problems with budgets that are missing, or that no picture of any shape can exceed."""
         places = (place[:-1] for place in self._datasets if place[-1] == "dataset")
         return [problem for task in places for problem in self._budget_problems((*task, "budget"), None)]
 
     def _budget_problems(self, place: KeyPath, shape: tuple[int, ...] | None) -> list[Problem]:
-        """Returns that a budget bounds nothing, if it is seen; for `l2` that takes the pictures' shape."""
+        """Returns a problem if a budget is missing or allows any change, which for `l2` depends on the shape."""
         if self._yaml.value_at(*place) is None:
             return self._missing_budget(place)
         try:
             section = BudgetSection.model_validate(self._yaml.value_at(*place))
         except ValidationError:
-            return []  # the file's own model says what is wrong
+            return []  # the file's own model reports it
         budget = section.to_budget()
         if budget.norm is Norm.L2 and shape is None:
             return []
@@ -404,14 +405,14 @@ class Contest:
         return [self.problem_at((*place, "epsilon"), problem, "give a smaller one, in steps of 1/255: 8 means 8/255")]
 
     def _missing_budget(self, place: KeyPath) -> list[Problem]:
-        """Returns that a task needs a budget, where the format has programs that perturb pictures."""
+        """Returns the problem of a missing budget if the format has programs that perturb pictures."""
         if self.format is None or Side.ATTACK not in self.format.programs or self._yaml.value_at(*place[:-1]) is None:
             return []
         remedy = "add it, such as `budget: {norm: linf, epsilon: 8}`"
         return [self.problem_at(place, "missing", remedy)]
 
     def _problems_in_other_files(self) -> list[Problem]:
-        """Returns what is wrong with the pictures and the entries whose sections can be read."""
+        """Returns the problems with pictures and entries, as far as their sections in the file are valid."""
         problems: list[Problem] = []
         for place, dataset in self._datasets.items():
             if dataset is None or place[-1] != "dataset":
@@ -425,7 +426,7 @@ class Contest:
         return problems + contest_entries.entry_problems(self._readable_entries(), self._yaml)
 
     def _readable_entries(self) -> Iterator[tuple[KeyPath, EntrySection]]:
-        """Yields the entries that are well-formed by themselves; of the others the file's own model tells."""
+        """Yields the entries whose own section is valid; the file's model reports the others."""
         for place in _ENTRY_KEYS:
             listed = self._yaml.value_at(place)
             for number, section in enumerate(listed if isinstance(listed, list) else ()):
@@ -435,7 +436,7 @@ class Contest:
     def _find_format(self) -> tuple[Any, list[Problem]]:
         name, rules = self._yaml.value_at("format"), self._yaml.value_at("rules")
         if not isinstance(name, str) or not isinstance(rules, Mapping | None):
-            return None, []  # the file's own model says what is wrong
+            return None, []  # the file's own model reports it
         try:
             kind: type[Format[Any]] = plugins.load_plugin("formats", name)
         except UsageError as error:
@@ -461,7 +462,7 @@ class Contest:
     def _find_dataset(self, place: KeyPath) -> tuple[Any, list[Problem]]:
         section = self._yaml.value_at(*place)
         if not isinstance(section, Mapping):
-            return None, []  # the file's own model says what is wrong
+            return None, []  # the file's own model reports it
         options = dict(section)
         name = options.pop("kind", None)
         if not isinstance(name, str):

@@ -1,8 +1,8 @@
-"""A Dockerfile before it is built: what it stands on, which arguments it takes, and what would reach the network.
+"""Reads a Dockerfile before it is built: its base images, its arguments, and lines that would reach the network.
 
-The engine fetches by itself what FROM and COPY --from name and does not have, and what ADD names by an address, even
-where its steps have no network. So these are read here, as the classic builder reads them, and what is not understood
-is refused: a line that means one thing here and another there would be a way around.
+The engine itself downloads missing images of FROM and COPY --from, and the address of an ADD, even if build steps have
+no network. So these lines are read here as the classic builder reads them. A line that is not understood is refused: if
+it meant one thing here and another to the engine, it could get around the check.
 """
 
 import re
@@ -24,7 +24,7 @@ _INSTRUCTIONS = frozenset(
 )
 _ESCAPE = re.compile(r"[ \t]*#[ \t]*escape[ \t]*=", re.IGNORECASE)
 _ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(\"[^\"\\]*\"|'[^'\\]*'|[^\s\"'\\]*))?")
-"""One name and its value. The engine takes several to a line, and a quote or a backslash may part or join them."""
+"""One name and its value. The engine allows several on a line, and quotes or backslashes that split or join them."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _FROM = re.compile(r"(\S+)(?:\s+AS\s+([a-z][a-z0-9_.-]*))?", re.IGNORECASE)
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
@@ -35,19 +35,19 @@ _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[^<\s]")
 
 @dataclass(frozen=True, slots=True)
 class Dockerfile:
-    """What was found. `bases` are the images it stands on; `arguments` the values of its ARGs."""
+    """A Dockerfile's base images, and the values of its ARGs."""
 
     bases: tuple[str, ...]
     arguments: Mapping[str, str]
 
 
 def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
-    """Returns what a folder's Dockerfile stands on, with arguments `arguments` in place of its defaults.
+    """Returns the base images and arguments of a folder's Dockerfile; `arguments` replace its defaults.
 
-    With `network` an ADD may name an address.
+    With `network`, an ADD may name an address.
 
     Raises:
-        Rejected: with every line that is not understood or would reach the network, by its number.
+        Rejected: with every line, by number, that is not understood or would reach the network.
     """
     path = folder / FILE_NAME
     if path.is_symlink() or not path.is_file():
@@ -71,10 +71,10 @@ def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *,
 
 
 def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, str]]:
-    """Yields line, instruction and what follows it, with continued lines put together.
+    """Yields each instruction as line number, keyword and the rest, with continued lines joined.
 
-    Engines differ in odd cases: another escape character, two of them at a line's end, an indented comment within an
-    instruction. These are refused, and so are all characters that somebody may take for the end of a line.
+    Engines differ in unusual cases: another escape character, two of them at a line's end, an indented comment within
+    an instruction. These are refused, and so are all characters that a parser may take for the end of a line.
     """
     continued, first_line = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
@@ -95,7 +95,7 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
 
 
 def _ambiguity(line: str, *, within: bool) -> tuple[str, str] | None:
-    """Returns what engines may read differently in a line, and the remedy."""
+    """Returns the part of a line that engines may read differently, and the remedy; None if there is none."""
     if not line.replace("\t", " ").isprintable():
         return "a character that cannot be printed", "use plain text, with line feeds between lines"
     if _ESCAPE.match(line):
@@ -116,7 +116,7 @@ def _split_instruction(number: int, line: str) -> tuple[int, str, str]:
 
 
 class _DockerfileReader:
-    """Takes one instruction after another."""
+    """Reads one instruction after another, and collects problems."""
 
     def __init__(self, given: Mapping[str, str], *, network: bool) -> None:
         self.problems: list[Problem] = []
@@ -128,7 +128,7 @@ class _DockerfileReader:
         self._place = FILE_NAME
 
     def read_instruction(self, number: int, word: str, rest: str) -> None:
-        """Takes one instruction, and notes what is wrong with it."""
+        """Reads one instruction, and adds its problems."""
         self._place = f"line {number}"
         if word not in _INSTRUCTIONS:
             self._add_problem(f"unknown instruction {printable(word, 40)!r}", "see the Dockerfile reference")
@@ -160,7 +160,7 @@ class _DockerfileReader:
         written = match[2] or ""
         value = self._arguments_given.get(match[1], written[1:-1] if written[:1] in {'"', "'"} else written)
         self.arguments.setdefault(match[1], value)
-        if not self.stages:  # a FROM sees no others
+        if not self.stages:  # FROM can use only arguments that are declared before the first FROM
             self._global_arguments[match[1]] = value
 
     def _read_from(self, rest: str) -> None:

@@ -1,8 +1,8 @@
-""".dockerignore: what stays out of a build, as the engine's own client reads it.
+"""Reads `.dockerignore`, which excludes files from a build, as the engine's own client reads it.
 
-Patterns are Go's filepath.Match with `**` for any number of folders; the last that matches decides, and `!` brings a
-file back. A pattern that matches a folder matches all that lies in it. Matching takes time in proportion to pattern
-times name, whatever the pattern: a stranger wrote it.
+Patterns are those of Go's filepath.Match, with `**` for any number of folders; the last one that matches decides, and
+`!` includes a file again. A pattern that matches a folder matches everything in it. Since strangers write patterns,
+matching takes time in proportion to the pattern's length times the name's, whatever the pattern.
 """
 
 import posixpath
@@ -25,13 +25,13 @@ class _Pattern:
 
 
 class DockerIgnore:
-    """What one file says."""
+    """The patterns of one `.dockerignore` file."""
 
     def __init__(self, text: str) -> None:
         self._patterns = [found for line in text.splitlines() if (found := _pattern(line)) is not None]
 
     def __call__(self, path: PurePosixPath) -> bool:
-        """Whether a relative path stays out of the build. The recipe itself never does."""
+        """Returns whether a relative path is excluded from the build. The Dockerfile and this file never are."""
         ignored = False
         for pattern in self._patterns:
             if ignored is pattern.negated and _covers(pattern.parts, path.parts):
@@ -40,7 +40,7 @@ class DockerIgnore:
 
 
 def read_dockerignore(folder: Path) -> DockerIgnore:
-    """Returns what a folder's `.dockerignore` says, if there is one. Raises Rejected."""
+    """Returns the patterns of a folder's `.dockerignore`, none if there is no such file. Raises Rejected."""
     path = folder / FILE_NAME
     if path.is_symlink() or not path.is_file():
         return DockerIgnore("")
@@ -65,8 +65,8 @@ def _pattern(line: str) -> _Pattern | None:
 
 
 def _covers(pattern: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether a pattern matches a path or a folder above it."""
-    reached = {0}  # how many parts of the pattern may be used up by now
+    """Returns whether a pattern matches a path or a folder above it."""
+    reached = {0}  # the possible numbers of the pattern's parts that are used up so far
     for part in parts:
         reached = _skip_double_stars(pattern, reached)
         reached = {
@@ -81,7 +81,7 @@ def _covers(pattern: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def _skip_double_stars(pattern: Sequence[str], reached: set[int]) -> set[int]:
-    """Adds where one gets when each `**` stands for no folder at all."""
+    """Returns the positions in the pattern, and those that are reached if a `**` stands for no folder."""
     positions = set(reached)
     for at in sorted(reached):
         step = at
@@ -92,7 +92,7 @@ def _skip_double_stars(pattern: Sequence[str], reached: set[int]) -> set[int]:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether one part of a pattern matches one name."""
+    """Returns whether one part of a pattern matches one name."""
     at = position = 0
     star, retry = -1, 0
     while at < len(name):
@@ -111,7 +111,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _matched_length(pattern: str, at: int, character: str) -> int:
-    """Returns how long the piece of a pattern is that matches one character; 0 when it does not, or is a star."""
+    """Returns the length of the pattern's piece at `at` if it matches one character; 0 if not, or if it is a star."""
     if at >= len(pattern) or pattern[at] == "*":
         return 0
     if pattern[at] == "?":

@@ -10,17 +10,17 @@ EXCLUDED_NAMES = frozenset(
         *("id_rsa", "id_ecdsa", "id_ed25519"),
     }
 )
-"""Names that are never part of a submission: what tools leave behind, and where people keep credentials."""
+"""Names that are never part of a submission: files that tools leave behind, and places of people's credentials."""
 PACKAGE_SUFFIX = ".sparring.tar"
-"""How the name of a package ends: none is packed into the next."""
+"""The end of a package's name: a package is never packed into another one."""
 
 
 def is_excluded(name: str) -> bool:
-    """Whether a file or folder of this name is never part of a submission."""
+    """Returns whether a file or folder of this name is never part of a submission."""
     return name in EXCLUDED_NAMES or name.endswith(PACKAGE_SUFFIX)
 
 
 def excluded_part(path: PurePosixPath) -> PurePosixPath | None:
-    """Returns the part of a path that is never part of a submission: the path or a folder above; None for others."""
+    """Returns the excluded path or folder above a path, None if the path may be part of a submission."""
     depth = next((depth for depth, part in enumerate(path.parts, start=1) if is_excluded(part)), 0)
     return PurePosixPath(*path.parts[:depth]) if depth else None

@@ -1,8 +1,8 @@
-"""An image in an OCI layout from strangers: every byte is hashed and every entry looked at, and none is unpacked.
+"""Checks a stranger's image in an OCI layout: hashes every byte and checks every entry, and unpacks nothing.
 
-What is checked: each blob against the digest and size that name it, each layer also against the digest of what it
-inflates to; in each layer names, links, devices, whiteouts and extended attributes that an engine's unpacking could
-trip over. Names, tags and annotations are not read. What the configuration says is for the image store to write anew.
+It checks each blob against its digest and size, each layer also against the digest of its decompressed bytes, and in
+each layer the names, links, devices, whiteouts and extended attributes that could mislead an engine's unpacking. Names,
+tags and annotations are not read. The image store writes a new configuration from this one.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from orchestrator.sandboxes.base import ImageLayer
 
 MAX_DOCUMENT_BYTES = 4 * 1024**2
 MAX_ENTRIES = 1_000_000
-"""How many entries all layers together may have: PyTorch with CUDA has about 50 000."""
+"""The most entries of all layers together: PyTorch with CUDA has about 50 000."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -72,17 +72,17 @@ class _Manifest(_Document):
 
 @dataclass(frozen=True, slots=True)
 class ImageParts:
-    """An image that was looked at: its configuration as it came, hostile, and its layers, the lowest first."""
+    """A checked image: its configuration, unchanged and still untrusted, and its layers, the lowest first."""
 
     config: Mapping[str, Any]
     layers: tuple[ImageLayer, ...]
 
 
 def read_image_layout(layout: Path, bounds: ArchiveBounds | None = None) -> ImageParts:
-    """Returns the one image of an OCI layout, whose files nobody else can change.
+    """Returns the only image of an OCI layout; no other process may change its files meanwhile.
 
     Raises:
-        Rejected: with what is wrong, by place.
+        Rejected: with all problems, each with its place.
     """
     reader = _LayoutReader(layout, bounds or ArchiveBounds())
     try:
@@ -97,7 +97,7 @@ def read_image_layout(layout: Path, bounds: ArchiveBounds | None = None) -> Imag
 
 
 class _LayoutReader:
-    """Goes from the layout's index to its manifest, configuration and layers."""
+    """Reads a layout from its index to the manifest, the configuration and the layers."""
 
     def __init__(self, layout: Path, bounds: ArchiveBounds) -> None:
         self._layout, self._bounds = layout, bounds
@@ -107,11 +107,11 @@ class _LayoutReader:
         self.problems: list[Problem] = []
 
     def add_problem(self, what: str, remedy: str) -> None:
-        """Notes what is wrong where the reader is."""
+        """Adds a problem at the reader's current place."""
         self.problems.append(Problem(self._place, printable(what), remedy))
 
     def read_image(self) -> ImageParts:
-        """Returns the image; notes what is wrong in its layers. Raises MalformedArchive where it cannot go on."""
+        """Returns the image; adds problems in its layers. Raises MalformedArchive if the rest cannot be read."""
         self._read_model("oci-layout", _Layout)
         index = self._read_model("index.json", _Index)
         manifest = self._read_blob_model(index.manifests[0], _Manifest)
@@ -125,9 +125,9 @@ class _LayoutReader:
         return ImageParts(config, tuple(layers))
 
     def _read_config(self, manifest: _Manifest) -> tuple[dict[str, Any], list[str]]:
-        """Returns the configuration, which every parser reads alike, and the digests of the layers that it names.
+        """Returns the configuration, if all parsers read it alike, and the digests of the layers that it lists.
 
-        Its author's engine takes a key in any case, and makes one of two: it would have played another image.
+        Engines accept keys in any case and merge two that differ only in case, so they could play another image.
         """
         data = self._read_blob(manifest.config)
         try:
@@ -138,7 +138,7 @@ class _LayoutReader:
         return json.loads(data), parsed.rootfs.diff_ids
 
     def _read_model(self, name: str, kind: type[M], text: bytes | None = None) -> M:
-        """Returns a small JSON file of the layout as a model."""
+        """Returns a JSON file of the layout, or its text if given, as a model. Raises MalformedArchive."""
         path = self._layout / name
         self._place = f"image {name[-20:]}"
         if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
@@ -150,12 +150,12 @@ class _LayoutReader:
             raise MalformedArchive(f"{problem.place}: {problem.what}", _PACK_REMEDY) from None
 
     def _read_blob_model(self, descriptor: _Descriptor, kind: type[M]) -> M:
-        """Returns a blob as a model."""
+        """Returns a blob as a model. Raises MalformedArchive."""
         data = self._read_blob(descriptor)
         return self._read_model(str(self._blob_path(descriptor.digest).relative_to(self._layout)), kind, data)
 
     def _read_blob(self, descriptor: _Descriptor) -> bytes:
-        """Returns the bytes of a document, once they are what its name says."""
+        """Returns the bytes of a document. Raises MalformedArchive if they do not match its digest and size."""
         path = self._blob_path(descriptor.digest)
         self._place = f"image {str(path)[-20:]}"
         if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
@@ -181,7 +181,7 @@ class _LayoutReader:
             )
 
     def _read_layer(self, descriptor: _Descriptor, diff_id: str) -> ImageLayer:
-        """Returns a layer whose bytes were hashed and whose entries were looked at. Raises MalformedArchive."""
+        """Hashes a layer's bytes, checks its entries, and returns the layer. Raises MalformedArchive."""
         path = self._blob_path(descriptor.digest)
         if descriptor.kind not in _PLAIN_LAYERS | _GZIP_LAYERS:
             raise MalformedArchive(
@@ -221,7 +221,7 @@ class _ByteCount:
 
 
 def member_problem(member: Member) -> str:
-    """Returns why an entry of a layer is refused; empty when it is not."""
+    """Returns why an entry of a layer is refused, "" if it is not."""
     parts = [part for part in member.name.removesuffix(b"/").split(b"/") if part != b"."]
     if member.name.startswith(b"/") or b".." in parts:
         return "a name that leads out of the image"
@@ -232,7 +232,7 @@ def member_problem(member: Member) -> str:
     ):
         return "a name that is too long or too deep"
     if member.kind in _SPECIAL_KINDS and (member.kind is not MemberKind.CHARACTER_DEVICE or parts[:1] != [b"dev"]):
-        return f"a {member.kind}"  # a sandbox has a /dev of its own, and images bring one
+        return f"a {member.kind}"  # character devices in /dev are allowed: images have them, and sandboxes hide them
     if member.kind is MemberKind.HARD_LINK and (member.link.startswith(b"/") or b".." in member.link.split(b"/")):
         return "a hard link that leads out of the image"
     if odd := next((key for key in member.pax if key.startswith(_XATTR) and not _XATTRS.fullmatch(key)), ""):
@@ -241,7 +241,10 @@ def member_problem(member: Member) -> str:
 
 
 def _whiteout_problem(name: bytes, member: Member) -> str:
-    """A layer removes what lies below it by an empty file `.wh.NAME`, or `.wh..wh..opq` for all of a folder."""
+    """Returns why a whiteout is refused, "" if it is not.
+
+    A layer removes a lower layer's file by an empty file `.wh.NAME`, or all files of a folder by `.wh..wh..opq`.
+    """
     if not name.startswith(b".wh."):
         return ""
     hidden = name.removeprefix(b".wh.")

@@ -1,7 +1,7 @@
-"""From a submission's folder to a recipe that the engine's builder takes: context, arguments, labels.
+"""Makes a build request from a submission's folder for the engine's builder: context, arguments and labels.
 
-The same folder gives the same context, byte for byte: files in order, owned by root, all of one age. What the builder
-makes of it is not the same twice: it notes the time in the image, and steps of its own write files with times.
+The same folder gives the same context, byte for byte: files in order, owned by root, all with one time. Two builds of
+it differ nevertheless: the builder writes the time into the image, and build steps write files with times.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,36 +21,36 @@ from orchestrator.sandboxes.base import BuildRequest
 
 T = TypeVar("T")
 CONTEXT_TIME = 315_532_800
-"""1980-01-01, in seconds since 1970: the age of every file in a context. A zip, and so a wheel, knows none older."""
+"""1980-01-01 in seconds since 1970, the time of every file in a context. A zip, and so a wheel, allows no earlier."""
 FLAVOURS = ("cpu", "cuda")
 ALLOWED_BASES = ("sparring/base", "sparring/base-torch")
-"""What a stranger's recipe may stand on where organizers build it, by name; any other image there may be a team's."""
+"""The base images that a stranger's Dockerfile may use on the organizers' engine; others there may be a team's."""
 SOURCE_LABEL = "sparring.source"
 FORMAT_LABEL = "sparring.manifest"
 _OCI = "org.opencontainers.image"
 _CUDA_BASE = {"sparring/base-torch:cpu": "sparring/base-torch:cuda"}
 _WITHOUT_NETWORK = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
 _WITH_NETWORK = {"PIP_NO_INDEX": "0"}
-"""Against a recipe's own default, which is that of a build without a network."""
+"""Overrides the Dockerfile's own default, which is for a build without a network."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageBuildOptions:
-    """How a folder is to be built."""
+    """Options for building the image of a folder."""
 
     flavour: str = "cpu"
     tag: str = ""
-    """The image's name; empty for the manifest's `image` with the flavour as its tag."""
+    """The image's name; empty: the manifest's `image` with the flavour as its tag."""
     base: str = ""
-    """What the Dockerfile's BASE is; empty for its default, in the flavour."""
+    """The value of the Dockerfile's BASE; empty: its default, in the flavour."""
     network: bool = False
     revision: str = ""
-    """The version of the source, for the image's label."""
+    """The version of the source for the image's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedBuild:
-    """A folder that can be built."""
+    """A folder that can be built: its manifest, its files, and the build request."""
 
     manifest: Manifest
     tree: SourceTree
@@ -58,11 +58,11 @@ class PreparedBuild:
 
 
 def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
-    """Returns what the builder needs to make an image of a folder.
+    """Checks a folder and returns the request to build its image.
 
     Raises:
-        Rejected: with everything that is wrong with its manifest, its files or its Dockerfile.
-        UsageError: it has no name for the image, or no such flavour.
+        Rejected: with all problems of its manifest, its files and its Dockerfile; or the image's name is taken.
+        UsageError: the image has no name, or there is no such flavour.
     """
     if wanted.flavour not in FLAVOURS:
         raise UsageError(f"there is no variant {wanted.flavour!r}; the variants are {', '.join(FLAVOURS)}")
@@ -91,7 +91,7 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
 
 
 def untrusted_recipe(folder: Path, tag: str, *, cuda: bool) -> BuildRequest:
-    """Returns the recipe of a stranger's folder. Raises Rejected, also where it stands on what is not for everybody."""
+    """Returns the build request of a stranger's folder. Raises Rejected, also for other base images than allowed."""
     prepared = prepare_build(folder, ImageBuildOptions(flavour="cuda" if cuda else "cpu", tag=tag))
     foreign = [base for base in prepared.recipe.bases if base.partition(":")[0] not in ALLOWED_BASES]
     if foreign:
@@ -105,7 +105,7 @@ def untrusted_recipe(folder: Path, tag: str, *, cuda: bool) -> BuildRequest:
 
 
 def image_tag(folder: Path, found: Manifest, flavour: str) -> str:
-    """Returns the name under which admission looks a folder's image up. Raises UsageError where there is none."""
+    """Returns the name under which admission looks up a folder's image. Raises UsageError if there is none."""
     name = with_tag(found.image, flavour)
     if name is None:
         raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
@@ -113,9 +113,9 @@ def image_tag(folder: Path, found: Manifest, flavour: str) -> str:
 
 
 def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
-    """Returns the shipped folder whose image has this name, where `folder` is another; None where it is free to take.
+    """Returns the shipped folder, other than `folder`, whose image has this name; None if the name is free.
 
-    A copy of a baseline has the same `image:` in its manifest, and must not take the baseline's name from it.
+    A copy of a baseline has the same `image:` in its manifest, and must not take the name from the baseline.
     """
     repository = image.rpartition(":")[0] or image
     for manifest_paths in (
@@ -134,11 +134,11 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
 
 
 DOWNLOAD_WHEELS = "pip download --python-version 3.11 --no-deps --only-binary :all: -r requirements.lock -d wheels"
-"""Brings the packages of a submission's image into its folder, for the Python of the base images."""
+"""Downloads the packages of a submission's image into its folder, for the Python of the base images."""
 
 
 def missing_wheels_problem(folder: Path) -> tuple[str, str] | None:
-    """Returns what a build without a network lacks, and the remedy; None when nothing seems to be missing."""
+    """Returns a problem and its remedy if wheels for a build without a network seem to be missing, else None."""
     if (folder / "requirements.lock").is_file() and not (folder / "wheels").is_dir():
         problem = "requirements.lock names packages, there is no wheels/ beside it, and the build has no network"
         return problem, f"`{DOWNLOAD_WHEELS}`, or build with --network"
@@ -146,7 +146,7 @@ def missing_wheels_problem(folder: Path) -> tuple[str, str] | None:
 
 
 def _collect_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    """Returns what is read, or None with its problems noted."""
+    """Returns the result of `read`, or None after adding the problems of its error to `problems`."""
     try:
         return read()
     except Rejected as error:
@@ -157,7 +157,7 @@ def _collect_problems(problems: list[Problem], read: Callable[[], T]) -> T | Non
 def _arguments(
     folder: Path, submission_manifest: Manifest, recipe: Dockerfile, options: ImageBuildOptions
 ) -> dict[str, str]:
-    """Returns the arguments of the build, of those that the Dockerfile declares."""
+    """Returns the build's arguments, restricted to those that the Dockerfile declares. Raises UsageError."""
     if options.flavour == "cuda" and not submission_manifest.gpu:
         raise UsageError(f"{folder / manifest.FILE_NAME} does not say `gpu: true`: build it without --variant cuda")
     if options.base and "BASE" not in recipe.arguments:
@@ -169,7 +169,7 @@ def _arguments(
 
 
 def _labels(submission_manifest: Manifest, tree: SourceTree, revision: str) -> dict[str, str]:
-    """Returns the labels that the Open Container Initiative names, of what is known, and our own two."""
+    """Returns the image's known labels of the Open Container Initiative, and our own two."""
     known = {
         "title": submission_manifest.name,
         "source": submission_manifest.source,

@@ -1,7 +1,8 @@
-"""Looks at an image before it runs: what is in it, what admission refuses, and what an organizer should know.
+"""Inspects an image before it runs: its contents, the problems for which admission refuses it, and warnings.
 
-Refused is exactly what `Backend.admit` refuses: there is one check of an image's configuration, the backend's. What is
-overridden or harmless inside a sandbox is a warning: a user, an open port, set-user-id files.
+The problems are exactly those for which `Backend.admit` refuses it, since only the backend checks an image's
+configuration. Settings that a sandbox overrides, or that are harmless in it, are warnings: a user, an open port,
+set-user-id files.
 """
 
 import re
@@ -13,7 +14,7 @@ from orchestrator.errors import Problem, Rejected
 from orchestrator.sandboxes.base import Backend, ImageFacts, ImageTree
 
 LARGE_LAYER_BYTES = 4 * 1024**3
-"""Bytes from which a layer is named: it is copied whole to every machine that plays."""
+"""The size in bytes above which a layer gets a warning: it is copied to every machine that plays."""
 HIDDEN = "(hidden)"
 _SECRET_NAME = re.compile(
     r"PASS(WORD|WD|PHRASE)?(_|$)|SECRET|TOKEN|API_?KEY|_KEY$|^KEY$|CREDENTIAL|(^|_)AUTH(_|$)|COOKIE|(^|_)PAT$",
@@ -29,24 +30,24 @@ _FILE_KINDS = {
     "devices": ("device nodes", "a sandbox has no access to devices; remove them"),
     "writable": ("writable by everybody", "a sandbox can write to /tmp only, the rest is read-only"),
 }
-"""Kind of file -> what it is called, and what to do about it."""
+"""Kind of file -> its description and the remedy."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """An image that was looked at: facts, what is refused, and what should be known."""
+    """The result of inspecting an image: facts, with the reasons for a refusal, and warnings."""
 
     facts: ImageFacts
     warnings: tuple[Problem, ...]
 
     @property
     def refused(self) -> tuple[Problem, ...]:
-        """Why admission refuses it; empty when it does not."""
+        """The problems for which admission refuses the image; empty if it does not."""
         return self.facts.problems
 
 
 def inspect_image(backend: Backend, reference: str) -> Inspection:
-    """Returns an image by its name or id, looked at and not started.
+    """Inspects an image, given by name or id, without starting it.
 
     Raises:
         UsageError: the backend has no images, or not this one.
@@ -57,24 +58,24 @@ def inspect_image(backend: Backend, reference: str) -> Inspection:
 
 
 def require_admissible(backend: Backend, reference: str, *, largest: int) -> None:
-    """Raises Rejected with everything that admission refuses, with another bound on the size in bytes."""
+    """Raises Rejected with all problems for which admission refuses an image of at most `largest` bytes."""
     problems = backend.inspect_image(reference, files=False, max_bytes=largest).problems
     if problems:
         raise Rejected(f"image {printable(reference)}", problems)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable or label looks like a credential, by its name or by its value."""
+    """Returns whether a variable or label looks like a credential, by its name or by its value."""
     return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
 def display_value(name: str, value: str) -> str:
-    """Returns the value of a variable or label, fit to show: never that of a secret."""
+    """Returns the value of a variable or label as it may be shown: hidden if it looks like a credential."""
     return HIDDEN if is_secret(name, value) else printable(value, 120)
 
 
 def display_command(command: Sequence[str]) -> str:
-    """Returns a command fit to show: a word that looks like a credential is hidden."""
+    """Returns a command as it may be shown: a word that looks like a credential is hidden."""
     return " ".join(HIDDEN if _SECRET_VALUE.search(word) else printable(word, 120) for word in command)
 
 

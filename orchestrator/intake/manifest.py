@@ -1,4 +1,4 @@
-"""`submission.yaml`: what a submission says of itself."""
+"""Reads `submission.yaml`, a submission's own description."""
 
 import re
 from enum import StrEnum
@@ -25,16 +25,16 @@ CommandWord = Annotated[str, AfterValidator(reject_nul)]
 
 
 class Form(StrEnum):
-    """How a submission is spoken to."""
+    """How the orchestrator communicates with a submission."""
 
     STREAM = "stream"
-    """By the image protocol."""
+    """With the image protocol."""
     FILES = "files"
-    """By files and an entry script, as in the NIPS 2017 competition, through an adapter in its sandbox."""
+    """With files and an entry script, as in the NIPS 2017 competition, through an adapter in its sandbox."""
 
 
 class Manifest(BaseModel):
-    """A submission's own description, in the folder it lies in."""
+    """A submission's own description, in the submission's folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,11 +44,11 @@ class Manifest(BaseModel):
     side: Side
     description: Annotated[str, Field(max_length=2000)] = ""
     form: Form = Form.STREAM
-    """How it is spoken to."""
+    """How the orchestrator communicates with the submission."""
     command: Annotated[list[CommandWord], Field(min_length=1, max_length=64)] = []
-    """How to start it in its folder; the image's command is the same. With `form: files` it is the adapter's."""
+    """The command that starts it in its folder, and the image's command. With `form: files`, the adapter's command."""
     labels_from: Literal[0, 1] = 0
-    """With `form: files`: the number that a defence's first class has."""
+    """With `form: files`: the number of a defence's first class."""
     image: Annotated[
         str,
         Field(
@@ -60,16 +60,16 @@ class Manifest(BaseModel):
     gpu: bool = False
     """Whether it can use a GPU."""
     licence: Annotated[str, Field(max_length=100)] = ""
-    """SPDX id (rule A6)."""
+    """The licence's SPDX id (rule A6)."""
     source: Annotated[str, Field(max_length=500), AfterValidator(reject_control_characters)] = ""
-    """Where its source is published (rule A6)."""
+    """Where its source code is published (rule A6)."""
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Returns the manifest in a folder, with the adapter's command where it plays by files; follows no link.
+    """Returns the manifest in a folder; with `form: files`, with the adapter's command. Follows no symbolic link.
 
     Raises:
-        Rejected: with all problems at once, those of a `metadata.json` included.
+        Rejected: with all problems, including those of a `metadata.json`.
     """
     path = folder / FILE_NAME
     if path.is_symlink():
@@ -97,7 +97,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _cross_key_problems(file: YamlFile) -> list[Problem]:
-    """Returns what is wrong between keys, whatever is wrong with each."""
+    """Returns the problems of keys that contradict or require each other, even if single keys are invalid."""
     form, command, labels_from = (file.value_at(key) for key in ("form", "command", "labels_from"))
     problems = []
     if command is None and form != Form.FILES:
@@ -122,5 +122,5 @@ def _cross_key_problems(file: YamlFile) -> list[Problem]:
 
 
 def is_slug(text: str) -> bool:
-    """Returns whether a text may be a name, of which paths and tags are made."""
+    """Returns whether a text is a valid name, from which paths and tags can be made."""
     return re.fullmatch(_SLUG, text, re.ASCII) is not None

@@ -1,7 +1,7 @@
-"""The form `files`: a submission of the NIPS 2017 competition's layout, played through an adapter in its sandbox.
+"""Reads submissions of the form `files`: the NIPS 2017 competition's layout, played by an adapter in the sandbox.
 
-The layout is a folder with `metadata.json` and the entry script that it names. The adapter is a player like any other,
-`sparring_files`, and lies with the helper in images/_base/python. What is read here is a stranger's.
+The layout is a folder with `metadata.json` and the entry script that it names. The adapter, `sparring_files`, is a
+player like any other, beside the helper in images/_base/python. The files that are read here are a stranger's.
 """
 
 import json
@@ -18,7 +18,7 @@ from orchestrator.errors import Problem, Rejected
 FILE_NAME = "metadata.json"
 SIZE_LIMIT = 64 * 1024
 SIDES = {"attack": Side.ATTACK, "defense": Side.DEFENCE}
-"""The layout's word for a side, and the side."""
+"""The layout's word for a side -> the side."""
 TARGETED_ATTACK = "targeted_attack"
 LABELS_FROM_OPTION = "--labels-from"
 _DOCKERFILE = """\
@@ -32,26 +32,26 @@ WORKDIR /opt/player
 
 
 class Metadata(BaseModel):
-    """What `metadata.json` says. Its `container_gpu` and other keys are not looked at."""
+    """The contents of `metadata.json`. Its `container_gpu` and other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     type: Annotated[str, Field(max_length=100)]
     entry_point: Annotated[str, Field(min_length=1, max_length=200)]
     container: Annotated[str, Field(max_length=500)] = ""
-    """The image that it ran in; nothing is pulled."""
+    """The image in which it ran; it is not pulled."""
 
     @property
     def side(self) -> Side:
-        """The side that it plays; only of a file that was accepted."""
+        """The submission's side. Raises KeyError for a type that `read_metadata` refuses."""
         return SIDES[self.type]
 
 
 def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
-    """Returns what a folder's `metadata.json` says. No link is followed.
+    """Returns the contents of a folder's `metadata.json`. Follows no symbolic link.
 
     Raises:
-        Rejected: with all problems: it is not of the layout, plays another side than `side`, or its script is missing.
+        Rejected: with all problems: the file is invalid, its side is not `side`, or its script is missing.
     """
     path = folder / FILE_NAME
     if path.is_symlink() or not path.is_file():
@@ -79,7 +79,7 @@ def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
 
 
 def adapter_command(labels_from: Literal[0, 1] = 0) -> list[str]:
-    """Returns how a folder of the layout is started. `labels_from` is the number that its first class has."""
+    """Returns the command that starts a folder of the layout. `labels_from` is the number of its first class."""
     return ["python", "-m", "sparring_files", *([LABELS_FROM_OPTION, str(labels_from)] if labels_from else [])]
 
 

@@ -1,4 +1,4 @@
-"""The first file of a package, `sparring-package.json`: what else is in it, with sizes and digests."""
+"""The first file of a package, `sparring-package.json`, which lists the other files with sizes and digests."""
 
 from typing import Annotated, Literal
 
@@ -26,7 +26,7 @@ class PackedFile(BaseModel):
 
 
 class Package(BaseModel):
-    """The whole file. `image` is the id that the image in it has once it is brought in, empty without one."""
+    """The contents of `sparring-package.json`. `image` is the id that the image has once loaded, "" without one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,12 +37,12 @@ class Package(BaseModel):
     members: list[PackedFile]
 
     def encode(self) -> bytes:
-        """Returns the file: the same bytes for the same content."""
+        """Returns the file's bytes, always the same for the same content."""
         return self.model_dump_json(indent=1).encode() + b"\n"
 
 
 def parse_package(data: bytes) -> Package:
-    """Returns what a package says it holds. Raises MalformedArchive."""
+    """Returns a package's list of files. Raises MalformedArchive."""
     try:
         package = Package.model_validate_json(data)
     except ValidationError as error:

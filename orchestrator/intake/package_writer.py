@@ -1,8 +1,8 @@
-"""One file of a submission: its folder, what is in it, and its image if there is one. docs/packing.md is the format.
+"""Packs a submission into one file: a list of its files, its folder, and its image if it has one.
 
-The same folder and the same image give the same bytes. The image is written as an OCI layout with the configuration
-that it will have where it is brought in, so its id is known before. What is packed is read as a stranger's once, so
-that it is not refused elsewhere for what could have been seen here.
+docs/packing.md describes the format. The same folder and the same image give the same bytes. The image is written as an
+OCI layout with the configuration that it will have on the engine that loads it, so its id is known before. The layout
+is then checked like a stranger's, so that an organizer does not refuse it for a reason that could have been seen here.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _SAVED_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class WrittenPackage:
-    """A package that was written. `image` is the id of the image in it, empty without one."""
+    """A package that was written. `image` is the id of the image in it, "" without one."""
 
     path: Path
     digest: str
@@ -44,12 +44,12 @@ class WrittenPackage:
 
 
 def write_package(folder: Path, target: Path, workshop: ImageStore | None = None, image: str = "") -> WrittenPackage:
-    """Writes a folder, and an image of the workshop's engine, as one file; nothing is left when it fails.
+    """Writes a folder, and an image from an engine's store, as one package; leaves nothing behind if it fails.
 
     Raises:
-        Rejected: the manifest, the folder or the image could not be read elsewhere.
-        UsageError: there is no such image, or `target` is another file.
-        InfrastructureFault: it cannot be written.
+        Rejected: organizers would refuse the manifest, the folder or the image.
+        UsageError: there is no such image, or `target` exists and is no package.
+        InfrastructureFault: the package cannot be written.
     """
     submission_manifest = manifest.read_manifest(folder)
     tree = scan_folder(folder)
@@ -73,7 +73,7 @@ def write_package(folder: Path, target: Path, workshop: ImageStore | None = None
 
 
 def _require_free_path(target: Path) -> None:
-    """Raises UsageError where a file that is no package would be written over."""
+    """Raises UsageError if a file that is no package would be overwritten, or the target's folder does not exist."""
     try:
         with target.open("rb") as file:
             is_package = file.read(len(package.FILE_NAME)) == package.FILE_NAME.encode()
@@ -88,7 +88,7 @@ def _require_free_path(target: Path) -> None:
 
 
 def _package_pieces(name: str, tree: SourceTree, layout: Path | None, identity: str) -> Iterator[bytes]:
-    """Yields the package: the list of its members first, then the folder, then the image."""
+    """Yields the bytes of the package: the list of its members first, then the folder, then the image."""
     inner = SourceTree(layout, tuple(_layout_files(layout)), ()) if layout is not None else None
     members = [_listed_file(tree, file, SOURCE) for file in tree.files]
     members += [_listed_file(inner, file, IMAGE) for file in inner.files] if inner is not None else []
@@ -114,10 +114,10 @@ def _listed_file(tree: SourceTree, file: SourceFile, folder: str) -> PackedFile:
 
 
 def write_layout(workshop: ImageStore, reference: str, layout: Path) -> str:
-    """Writes an engine's image as an OCI layout into a new folder; returns the id it will have.
+    """Writes an engine's image as an OCI layout into a new folder; returns the id that it will have once loaded.
 
     Raises:
-        Rejected: it could not be brought in anywhere.
+        Rejected: organizers would refuse the image.
         UsageError: the engine has no such image.
     """
     blobs = layout / "blobs" / "sha256"
@@ -147,7 +147,7 @@ def _descriptor(kind: str, data: bytes) -> dict[str, Any]:
 
 
 def _split_saved_image(pieces: Iterator[bytes], blobs: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Takes what an engine saved apart; returns the image's configuration, and its layers as blobs."""
+    """Splits an image that an engine saved; returns its configuration, and its layers as files in `blobs`."""
     place = Path(tempfile.mkdtemp(prefix=".saved-", dir=blobs.parent))
     files: dict[str, Path] = {}
     links: dict[str, str] = {}
@@ -158,7 +158,7 @@ def _split_saved_image(pieces: Iterator[bytes], blobs: Path) -> tuple[dict[str, 
             if member.kind is MemberKind.FILE and _SAVED_NAME.fullmatch(name):
                 files[name] = place / str(len(files))
                 _write(files[name], stream.content())
-            elif member.kind is MemberKind.LINK:  # a layer that is there twice
+            elif member.kind is MemberKind.LINK:  # a layer that occurs twice is saved as a link
                 target = posixpath.join(posixpath.dirname(name), member.link.decode("utf-8", "replace"))
                 links[name] = posixpath.normpath(target)
         [described] = _json(files["manifest.json"])
@@ -180,7 +180,7 @@ def _json(path: Path) -> Any:
 
 
 def _store_layer(files: dict[str, Path], name: str, blobs: Path) -> Path:
-    """Gives a saved layer the name of its content."""
+    """Moves a saved layer to `blobs` under its digest, unless it is there already; returns its path."""
     path = files[name]
     if path.parent == blobs:
         return path

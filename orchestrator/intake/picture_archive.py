@@ -1,21 +1,21 @@
-"""An entry of an attack-set contest: one zip of pictures, or one array, in place of a program (rules C1 and C2).
+"""Reads an entry of an attack-set contest: a zip of pictures, or one array, instead of a program (rules C1 and C2).
 
-Read are a zip in the tree of the task, and an `.npz` with the array `images`, which is a zip as well:
+The file is a zip with the task's tree, or an `.npz`, which is a zip as well, with the array `images`:
 
     |-- images                  images.npy   u8 [n, h, w, c], or [n, h, w] for one channel
     |   |-- 0.png
     |   `-- 1.png
     `-- label.txt
 
-- What a file is, its first bytes say, and not its name: `images/0.jpg` may hold a PNG where the task takes PNG. It may
+- A file's first bytes decide its kind, not its name: `images/0.jpg` may hold a PNG if the task accepts PNG, and may
   also be named `images/0.png`. `picture_files.decode` says which pictures are refused.
-- `label.txt` may be there. It has to say what the task says, in any order, with names or numbers of classes, and is not
-  used otherwise.
-- All files may lie in one folder of any name. `picture_files.zip_files` says what else is passed over.
-- Any other file is a problem. So are a picture that is missing, there twice, of another size, or not readable.
+- `label.txt` is optional. It must agree with the task's labels, in any order, with names or numbers of classes, and is
+  not used otherwise.
+- All files may be in one folder of any name. `picture_files.zip_files` says which other files are skipped.
+- Any other file is a problem. So is a picture that is missing, there twice, of another size, or not readable.
 
-Everything is read in one pass, one file at a time, after the digest of the whole was taken. Memory is the pixels that
-the task asks for, one file, and the zip's list of members.
+The files are read in one pass, one at a time, after the digest of the whole archive was computed. Memory is needed for
+the task's pixels, one file, and the zip's list of members.
 """
 
 import hashlib
@@ -43,16 +43,16 @@ _MAX_LABEL_LINE_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """What an entry has to hold.
+    """What an entry must contain.
 
     Attributes:
         names: the path of each picture in the zip, in the task's order, such as `images/0.jpg`.
-        height: of every picture in pixels, as `width` is.
+        height: the height of every picture in pixels, as `width` is its width.
         channels: 1 (grey) or 3 (RGB).
-        formats: what is taken; `NPZ` is an array of all pictures.
-        labels: what `label.txt` says of each picture; None where there may be no such file.
-        numbers: what it may say instead, where classes have names: the class's number.
-        bounds: how much the archive may hold; None for what follows from number and size of the pictures.
+        formats: the accepted formats; `NPZ` is an array of all pictures.
+        labels: the label of each picture in `label.txt`; None if there may be no such file.
+        numbers: if classes have names, the class's number, which `label.txt` may have instead; else None.
+        bounds: the bounds of the archive; None: those that follow from the number and size of the pictures.
     """
 
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class PictureLayout:
 
     @classmethod
     def of_task(cls, samples: Samples, names: tuple[str, ...], formats: frozenset[PictureFormat]) -> "PictureLayout":
-        """Returns the layout of entries for a task, whose pictures were published under these names."""
+        """Returns the layout of entries for a task whose pictures were published under these names."""
         channels, height, width = samples.shape
         texts = labels.label_texts(samples.labels.tolist(), samples.classes)
         named = not any(name.isdecimal() for name in samples.classes)
@@ -75,20 +75,20 @@ class PictureLayout:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height, width of one picture."""
+        """The channels, height and width of one picture."""
         return (self.channels, self.height, self.width)
 
 
 @dataclass(frozen=True, eq=False)
 class PictureArchive:
-    """What an entry held.
+    """The pictures of an entry.
 
     Attributes:
         pixels: u8 [n, c, h, w], in the task's order.
-        digest: `sha256:` and that of the file.
-        pixels_digest: `sha256:` and that of the pixels' bytes, in C order.
-        formats: how many pictures of each format there were.
-        decoder: what decoded them, with versions: another decoder may differ by a step of 1/255.
+        digest: the `sha256:...` of the file.
+        pixels_digest: the `sha256:...` of the pixels' bytes, in C order.
+        formats: the number of pictures of each format.
+        decoder: the libraries that decoded them and their versions: other ones may differ by a step of 1/255.
     """
 
     pixels: Pixels
@@ -103,7 +103,7 @@ def read_picture_archive(path: Path, layout: PictureLayout) -> PictureArchive:
 
     Raises:
         UsageError: there is no such file.
-        Rejected: with everything that is wrong with it, as far as it could be read.
+        Rejected: with all its problems, as far as it could be read.
     """
     bounds = layout.bounds or PictureBounds.of(len(layout.names), int(np.prod(layout.shape)))
     problems = ProblemList()
@@ -126,7 +126,7 @@ def read_picture_archive(path: Path, layout: PictureLayout) -> PictureArchive:
 
 
 class _Entry:
-    """Takes the files of an entry, one after the other, and notes what is wrong."""
+    """Reads the files of an entry, one after the other, and collects problems."""
 
     def __init__(self, layout: PictureLayout, bounds: PictureBounds, problems: ProblemList) -> None:
         self._layout, self._bounds, self._problems = layout, bounds, problems
@@ -137,14 +137,14 @@ class _Entry:
         self._array_seen = False
 
     def take(self, file: ZippedFile) -> None:
-        """Takes one file. Raises MalformedArchive where its bytes are not what the zip says."""
+        """Reads one file. Raises MalformedArchive if its bytes do not match the zip's record of it."""
         try:
             self._take(file)
         except PictureRefused as error:
             self._problems.add(file.name, str(error), error.remedy)
 
     def finish(self) -> None:
-        """Notes which pictures are missing, once the archive was read to its end."""
+        """Adds problems for missing pictures, after all files were read."""
         if self._array_seen:
             if self._seen.any():
                 self._problems.add(
@@ -226,7 +226,7 @@ def _suffixes(layout: PictureLayout) -> list[str]:
 
 
 def _accepted_names(layout: PictureLayout) -> dict[str, int]:
-    """Returns each name that a picture may have, and which one it is."""
+    """Returns the position of a picture by each name that it may have."""
     suffixes = _suffixes(layout)
     positions: dict[str, int] = {}
     for position, name in enumerate(layout.names):

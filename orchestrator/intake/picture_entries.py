@@ -1,4 +1,4 @@
-"""Entries that are pictures: which archive a task asks for, and what one holds (rule C2)."""
+"""Reads entries of pictures in the layout that their task requires (rule C2)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ class EntryPictures:
 
     Attributes:
         pixels: u8 [n, c, h, w], in the task's order.
-        digest: of the archive.
-        decoder: the libraries that decoded it, with their versions.
+        digest: the archive's digest.
+        decoder: the libraries that decoded them, with their versions.
     """
 
     pixels: Pixels
@@ -26,11 +26,11 @@ class EntryPictures:
 
 
 def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -> EntryPictures:
-    """Returns the pictures that were handed in for a task, of the only one by default.
+    """Returns the pictures that were submitted for a task, by default for the only one.
 
     Raises:
         UsageError: there is no such file, or no such task.
-        Rejected: the contest takes no pictures, or with everything that is wrong with these.
+        Rejected: the contest accepts no pictures; or with all problems of these.
     """
     formats: tuple[PictureFormat, ...] = contest.format.picture_formats()
     if not formats:
@@ -43,7 +43,7 @@ def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -
 
 
 def task_layout(samples: Samples, formats: tuple[PictureFormat, ...]) -> PictureLayout:
-    """Returns what an archive of a task has to hold: its pictures by number, from 0, and maybe its labels."""
+    """Returns the layout of a task's archives: pictures named by number, from 0, and optional labels."""
     ending = "jpg" if PictureFormat.JPEG in formats else "png"
     names = tuple(f"images/{number}.{ending}" for number in range(len(samples)))
     return PictureLayout.of_task(samples, names, frozenset(formats))

@@ -1,7 +1,7 @@
-"""A participant's first folder: copied from a template, complete, and playable at once.
+"""Creates a participant's first folder from a template: complete, and playable at once.
 
-A template is what `images/templates/FRAMEWORK/` holds and, above it, its folder `attack/` or `defence/`; what
-`shared/` holds is in all of them.
+A template consists of the files in `images/templates/shared/`, in `FRAMEWORK/` beside it, and in `FRAMEWORK/attack/` or
+`FRAMEWORK/defence/`; later files replace earlier ones of the same name.
 """
 
 import re
@@ -22,11 +22,11 @@ from orchestrator.intake import manifest
 from orchestrator.intake.image_build import DOWNLOAD_WHEELS
 
 EDIT_MARK = "CHANGE THIS"
-"""Stands once in each template's player, at the one thing to change."""
+"""A mark that each template's player has once, at the place to change."""
 DEFAULT_LICENCE = "Apache-2.0"
-"""The licence whose text `shared/LICENSE` is."""
+"""The licence whose text is in `shared/LICENSE`."""
 FIRST_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
-"""The baseline that a submission of each side is told to try first: of the contest that `try` plays by default."""
+"""The baseline to try first, by the submission's side, in the default contest of `sparring submission try`."""
 _PACKAGES = f"""
 
 A build has no network. Before the first one, download the packages that `requirements.lock` names, in this folder:
@@ -39,7 +39,7 @@ _SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
 
 
 class Framework(StrEnum):
-    """What the player is written with; each is a folder in images/templates/."""
+    """The framework or language of a template's player; each is a folder in images/templates/."""
 
     PYTORCH = "pytorch"
     NUMPY = "numpy"
@@ -52,20 +52,20 @@ class Framework(StrEnum):
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The sides that it has a template of: libraries of attacks have none of a defence."""
+        """The sides with a template: libraries of attacks have none for a defence."""
         return (Side.ATTACK,) if self in QUERYING else tuple(Side)
 
 
 QUERYING = (Framework.FOOLBOX, Framework.ART)
-"""Whose template is an attack that asks the defence for decisions, in an image that is built as NumPy's template is."""
+"""Frameworks whose template is an attack that queries decisions; its image is built like that of NumPy's template."""
 _PLAYER_FILES = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
 _FIRST_COMMANDS = {Framework.C: ("make -C",)}
-"""What a template needs before it can be started."""
+"""Commands that a template needs before it can be started."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldRequest:
-    """What is asked for; `licence` is an SPDX id (rule A6)."""
+    """The options of a new submission's folder; `licence` is an SPDX id (rule A6)."""
 
     side: Side
     name: str
@@ -75,7 +75,7 @@ class ScaffoldRequest:
 
 @dataclass(frozen=True, slots=True)
 class Scaffold:
-    """A new folder: its files, the one that holds the thing to change, and the next commands."""
+    """A new folder: its files, the player's file, which has the `EDIT_MARK`, and the next commands."""
 
     folder: Path
     files: tuple[str, ...]
@@ -84,10 +84,11 @@ class Scaffold:
 
 
 def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
-    """Writes a submission's folder, whole or not at all; `folder` may be there, if it is empty.
+    """Writes a submission's folder, completely or not at all; `folder` may exist if it is empty.
 
     Raises:
-        UsageError: a name or licence that cannot be one, or a folder that is not empty or cannot be written.
+        UsageError: the name or the licence is invalid, the framework has no template for this side, or the folder is
+            not empty or cannot be written.
     """
     if not manifest.is_slug(wanted.name):
         remedy = "begin with a letter or digit, then lower case, digits, - and _, at most 64"
@@ -111,7 +112,7 @@ def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
 
 
 def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
-    """Fills a folder, which will be called `place`, from the template; returns the names of its files."""
+    """Fills a folder from the template; returns the names of its files. `place` is the folder's later name."""
     templates = resources.resource_path("images", "templates")
     recipes = (Framework.NUMPY,) if request.framework in QUERYING else ()
     for part in ("shared", *recipes, request.framework, f"{request.framework}/{request.side}"):
@@ -123,7 +124,7 @@ def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple
     _fill_template(
         folder / manifest.FILE_NAME,
         name=_yaml_text(request.name),
-        # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
+        # Not `sparring/...`: these are the organizers' images, which the same engine may have.
         image="submission/" + re.sub(r"[_-]+", "-", f"{request.side}-{request.name}").strip("-"),
         licence=_yaml_text(request.licence),
     )
@@ -141,7 +142,7 @@ def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple
 
 
 def _packages_text(framework: Framework, folder: Path) -> str:
-    """Returns what a README says of the packages in the image."""
+    """Returns the README's text about the packages in the image."""
     if (folder / "requirements.lock").is_file():
         return _PACKAGES
     return _MORE_PACKAGES if framework in {Framework.NUMPY, Framework.PYTORCH} else ""
@@ -152,13 +153,13 @@ def _fill_template(path: Path, **values: str) -> None:
 
 
 def _yaml_text(text: str) -> str:
-    """Returns a name as YAML text, quoted where it would read as a number or another value."""
+    """Returns a name as YAML text, in quotes if YAML would read it as a number or another value."""
     plain = text[0].isalpha() and text not in {"null", "true", "false"}
     return text if plain else f'"{text}"'
 
 
 def _move_into_place(template: Path, folder: Path) -> None:
-    """Moves what was made to its place; what got there before an error is taken back."""
+    """Moves the files of the template into the folder; after an error, removes those that were moved."""
     fresh = not folder.exists()
     folder.mkdir(exist_ok=True)
     names = sorted(path.name for path in template.iterdir())
@@ -178,7 +179,7 @@ def _player_file(request: ScaffoldRequest) -> str:
 
 
 def _next_commands(request: ScaffoldRequest, place: str) -> tuple[str, ...]:
-    """Returns the next commands, from the folder above: what they write does not belong into the submission."""
+    """Returns the next commands, to be run from the folder above, so that they write nothing into the submission."""
     first, quoted = _FIRST_COMMANDS.get(request.framework, ()), shlex.quote(place)
     access = " --access decision" if request.framework in QUERYING else ""
     return (

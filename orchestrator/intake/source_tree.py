@@ -1,7 +1,7 @@
-"""A submission's folder as it is built and packed: the same files both times, in one order, and nothing else.
+"""The files of a submission's folder that are built and packed: the same files for both, in one order.
 
-What tools leave behind and where people keep credentials is left out, by name (`ignored_paths.EXCLUDED_NAMES`), and
-said so. Links and special files are refused: what they mean depends on the machine.
+Files that tools leave behind, and files in which people keep credentials, are left out by name
+(`ignored_paths.EXCLUDED_NAMES`) and listed. Links and special files are refused: what they mean depends on the machine.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from orchestrator.tar_format import BLOCK_BYTES
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file of a folder, by its path in it."""
+    """One file of a folder; `path` is relative to the folder."""
 
     path: PurePosixPath
     size: int
@@ -33,7 +33,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SourceTree:
-    """What a folder holds, sorted by path, and what was left out of it."""
+    """The files of a folder, sorted by path, and the paths that were left out."""
 
     folder: Path
     files: tuple[SourceFile, ...]
@@ -41,7 +41,7 @@ class SourceTree:
 
     @property
     def digest(self) -> str:
-        """The digest of every path, content and x bit."""
+        """The digest of every file's path, content and executable bit."""
         checksum = hashlib.sha256()
         for file in self.files:
             content = hashlib.sha256()
@@ -51,7 +51,7 @@ class SourceTree:
         return f"sha256:{checksum.hexdigest()}"
 
     def read(self, file: SourceFile) -> Iterator[bytes]:
-        """Yields a file's bytes. Raises Rejected when it is not what it was when the folder was looked at."""
+        """Yields a file's bytes. Raises Rejected if it cannot be read, or changed since the folder was scanned."""
         path = self.folder / file.path
         left = file.size
         try:
@@ -72,10 +72,10 @@ class SourceTree:
 
 
 def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree:
-    """Returns what a folder holds.
+    """Returns the files of a folder.
 
     Raises:
-        Rejected: links, special files, names that cannot be packed, or more than is allowed; all of them named.
+        Rejected: with all links, special files, names that cannot be packed, and bounds that are exceeded.
     """
     limits = bounds or ArchiveBounds()
     scan = _FolderScan(folder)
@@ -92,7 +92,7 @@ def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree
 
 
 class _FolderScan:
-    """One look through a folder."""
+    """One scan of a folder, which collects problems."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -101,7 +101,7 @@ class _FolderScan:
         self.left_out: list[str] = []
 
     def files(self) -> Iterator[SourceFile]:
-        """Yields the files in the folder and below it that can be packed."""
+        """Yields the files below the folder that can be packed."""
         for entry in walk_folder(self._folder, self._is_entered, self._add_unreadable):
             if is_excluded(entry.path.name):
                 self.left_out.append(printable(str(entry.path), 120))
@@ -117,7 +117,7 @@ class _FolderScan:
         return not is_excluded(entry.path.name) and self._is_packable(entry.path, folder=True)
 
     def _is_packable(self, path: PurePosixPath, *, folder: bool) -> bool:
-        """Whether a path can be packed and read again elsewhere; notes why not."""
+        """Returns whether a path can be packed and unpacked elsewhere; adds a problem if not."""
         try:
             self._used_paths.add(safe_path(os.fsencode(str(path))), folder=folder)
         except PathRefused as error:
@@ -133,14 +133,14 @@ class _FolderScan:
 
 
 def tar_header(name: str, size: int, mode: int, time: int) -> bytes:
-    """Returns the header of a file in a tar, the same for the same arguments. Owner and group are root."""
+    """Returns a file's tar header, always the same for the same arguments. Owner and group are root."""
     found = tarfile.TarInfo(name)
     found.size, found.mode, found.mtime = size, mode, time
     return found.tobuf(tarfile.PAX_FORMAT)
 
 
 def tar_members(tree: SourceTree, files: Sequence[SourceFile], prefix: str, time: int) -> Iterator[bytes]:
-    """Yields files as members of a tar, without its end mark."""
+    """Yields the bytes of files as members of a tar, without its end mark."""
     for file in files:
         yield tar_header(f"{prefix}{file.path}", file.size, 0o755 if file.executable else 0o644, time)
         yield from tree.read(file)
@@ -148,5 +148,5 @@ def tar_members(tree: SourceTree, files: Sequence[SourceFile], prefix: str, time
 
 
 def tar_end() -> bytes:
-    """Returns what a tar ends with."""
+    """Returns the end mark of a tar."""
     return bytes(2 * BLOCK_BYTES)

@@ -1,9 +1,9 @@
-"""A tar stream from strangers, read header by header: what is odd is refused, nothing is unpacked, little is held.
+"""Reads a stranger's tar stream header by header: refuses what is unusual, unpacks nothing, holds little in memory.
 
-Strict on purpose. Two readers that take one header differently are how files get past a check, so there is one way to
-say a name and a size: POSIX (ustar, pax) or GNU, no sparse files, no pax record twice, no size in two places that
-differ, zeros to the end. `tarfile` reads more kinds than anybody should send, and holds extended headers of any length.
-The format itself is `tar_format`; these are the rules of this reader, and its bounds.
+It is strict on purpose. Files get past a check if two readers interpret one header differently, so there is only one
+way to give a name and a size: POSIX (ustar, pax) or GNU, no sparse files, no pax record twice, no two different sizes,
+and zeros to the end. `tarfile` reads more kinds than anybody should send, and holds extended headers of any length in
+memory. `tar_format` has the format itself; this module has the strict reader's rules and bounds.
 """
 
 import re
@@ -16,7 +16,7 @@ from orchestrator.tar_format import PaxRecord, TarDefect, TarDefectError, TarHea
 _MAX_EXTENSION_BYTES = 64 * 1024
 _MAX_RECORDS = 100
 _MAX_LENGTH_DIGITS = 7
-"""Digits of a record's length: more than an extended header can need."""
+"""The most digits of a record's length: more than an extended header can need."""
 _MAX_TAIL_BYTES = 1024 * 1024
 _PATH, _LINK_PATH, _SIZE = "path", "linkpath", "size"
 _STANDARD = frozenset(
@@ -47,21 +47,21 @@ _DEFECTS = {
     TarDefect.GNU_PREFIX: (TarDefect.GNU_PREFIX.value, PACK_PLAINLY),
     TarDefect.BETWEEN: (TarDefect.BETWEEN.value, PACK_PLAINLY),
 }
-"""Defect -> what whoever sent it is told, and what to do."""
+"""Defect -> the message and the remedy for the sender."""
 
 
 ReadBytes = Callable[[int], bytes]
-"""Returns at most so many bytes, b"" at the end."""
+"""A function that returns at most the given number of bytes, b"" at the end."""
 
 
 class TarStream:
-    """Yields the members of a tar stream in order; `content` yields the bytes of the one that was yielded last."""
+    """Yields the members of a tar stream in order; `content` yields the bytes of the latest member."""
 
     def __init__(self, read: ReadBytes) -> None:
         self._source = _WholeSource(read)
 
     def __iter__(self) -> Iterator[Member]:
-        """Yields every member. Raises MalformedArchive at the first header that is not as it should be."""
+        """Yields every member. Raises MalformedArchive at the first header that breaks a rule."""
         rules = _StrictRules()
         try:
             yield from tar_format.read_members(self._source, rules)
@@ -71,16 +71,16 @@ class TarStream:
         self._source.require_zeros()
 
     def content(self) -> Iterator[bytes]:
-        """Yields what is left of the member's bytes, in pieces of at most `PIECE_BYTES`.
+        """Yields the remaining bytes of the latest member, in pieces of at most `PIECE_BYTES`.
 
         Raises:
-            MalformedArchive: the stream ends before them.
+            MalformedArchive: the stream ends before they are complete.
         """
         return self._source.content()
 
 
 class _WholeSource:
-    """The bytes of a stream that has to be whole: a short end is a MalformedArchive wherever it comes."""
+    """The bytes of a stream that must be complete: raises MalformedArchive wherever it ends early."""
 
     def __init__(self, read: ReadBytes) -> None:
         self._read = read
@@ -116,7 +116,7 @@ class _WholeSource:
         self.skip(padding)
 
     def require_zeros(self) -> None:
-        """After one block of zeros comes another, and then only zeros, which pad the last record."""
+        """Requires a second block of zeros, and after it only zeros, which pad the last record, until the end."""
         if any(self.take(tar_format.BLOCK_BYTES)):
             raise MalformedArchive("a lone block of zeros")
         tail = 0
@@ -127,7 +127,7 @@ class _WholeSource:
 
 
 class _StrictRules:
-    """What is refused of what the format allows: whatever is said twice, in two ways, for all members, or is odd."""
+    """Refuses what the tar format allows but is ambiguous or unusual, such as repeated, mixed or global headers."""
 
     def __init__(self) -> None:
         self._records: dict[str, bytes] = {}
@@ -220,6 +220,6 @@ def _require_known(name: str) -> None:
 
 
 def _refuse_global(records: Mapping[str, bytes]) -> None:
-    """A global header changes every member after it; `git archive` writes one that only comments."""
+    """Refuses global headers, which change all later members; allows one with only a comment, by `git archive`."""
     if records.keys() - {"comment"}:
         raise MalformedArchive("an extended header for all members", "pack it with GNU tar, bsdtar or git archive")

@@ -1,9 +1,9 @@
-"""YAML files read into models, with every problem at its line.
+"""Reads YAML files into models, and reports every problem with its line.
 
-YAML 1.2 through ruamel.yaml: `no` is a word, a key that occurs twice is an error, and every value knows its line. A
-file may be a stranger's: whatever it makes the parser do, it is refused in words of bounded length, and soon. The
-parser's work grows with the square of how deep brackets lie in each other, so depth and tokens are bounded while it
-reads.
+Files are YAML 1.2, read with ruamel.yaml: `no` is a word, a key that occurs twice is an error, and every value has its
+line number. A file may be a stranger's: whatever it makes the parser do, it is refused soon, with a message of bounded
+length. The parser's work grows with the square of the depth of nested brackets, so depth and tokens are bounded while
+it reads.
 """
 
 import stat
@@ -19,13 +19,13 @@ from orchestrator.errors import Problem, Rejected
 M = TypeVar("M", bound=BaseModel)
 SIZE_LIMIT = 1024 * 1024
 MAX_PROBLEMS = 50
-"""How many problems of one file are listed; the rest are counted."""
+"""The most problems of one file that are listed; the rest are counted."""
 BYTES_PER_TOKEN = 16
-"""A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
+"""A file may have one token (a key, a value, a bracket) for each 16 bytes of its size limit."""
 
 
 class YamlFile:
-    """A YAML mapping whose values know where they stand."""
+    """A YAML mapping with the line number of every value."""
 
     def __init__(self, path: Path, limit: int = SIZE_LIMIT) -> None:
         """Reads the file.
@@ -34,26 +34,26 @@ class YamlFile:
             Rejected: it cannot be read, exceeds `limit` bytes, the parser's bounds or a token for each
                 `BYTES_PER_TOKEN` of those bytes, or is not one YAML mapping.
         """
-        from orchestrator.intake.yaml_parser import parse_yaml  # noqa: PLC0415  models alone need none of it
+        from orchestrator.intake.yaml_parser import parse_yaml  # noqa: PLC0415  not needed by users of models alone
 
         self.path = path
         self._root: Any = parse_yaml(path, _read_text(path, limit), limit // BYTES_PER_TOKEN)
 
     def parse_model(self, kind: type[M]) -> M:
-        """Returns the file's content as a model. Raises Rejected with all problems at once."""
+        """Returns the file's content as a model. Raises Rejected with all problems."""
         try:
             return kind.model_validate(self._root)
         except ValidationError as error:
             raise Rejected(str(self.path), self.validation_problems(kind, error)) from None
 
     def validation_problems(self, kind: type[BaseModel], error: ValidationError, at: KeyPath = ()) -> list[Problem]:
-        """Returns every problem that a model found in the part of this file that begins at the key `at`."""
+        """Returns the problems of a model's ValidationError about the part of this file below the key `at`."""
         found = field_errors(error, kind)
         more = [Problem("file", f"and {len(found) - MAX_PROBLEMS} more problems")] if len(found) > MAX_PROBLEMS else []
         return [self.problem_at(at + each.path, each.what, each.remedy) for each in found[:MAX_PROBLEMS]] + more
 
     def value_at(self, *place: str | int) -> Any:
-        """Returns what the file has at a key, unchecked; None where it has nothing."""
+        """Returns the value at a key, unchecked; None if there is none."""
         node: Any = self._root
         for key in place:
             if isinstance(node, list) and isinstance(key, int):
@@ -75,7 +75,7 @@ class YamlFile:
             if not in_list and not (isinstance(node, dict) and key in node):
                 break
             marks = node.lc.data or {}
-            # What a merge key `<<` brought in has no line of its own here.
+            # A value from a merge key `<<` has no line of its own here.
             line = marks[key][0] if key in marks else line
             node = node[key]
         return int(line) + 1

@@ -1,6 +1,6 @@
-"""The YAML parser behind `YamlFile`: ruamel.yaml within bounds, on what strangers wrote.
+"""The YAML parser of `YamlFile`: ruamel.yaml with bounds, for text that strangers wrote.
 
-It is apart because its import takes a while, and who only needs the models of files reads none.
+It is a module of its own because its import is slow, and code that only needs the models of files reads none.
 """
 
 import re
@@ -19,25 +19,25 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 _MAX_SHOWN = 50
-"""How many problems of one file are listed; the rest are counted."""
+"""The most problems of one file that are listed."""
 MAX_DEPTH = 32
-"""How deep lists and mappings may lie in each other; real files need six."""
+"""The greatest depth of nested lists and mappings; real files need six."""
 MAX_ALIASES = 64
-"""How often a file may say `*name`: each stands for a part that may be the largest there is."""
+"""The most aliases `*name` in a file: each may stand for its largest part."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _YAML = "tag:yaml.org,2002:"
-"""What a file writes as two exclamation marks."""
+"""The prefix of tags that a file writes as two exclamation marks."""
 
 
 class _BoundExceededError(ScannerError):
-    """A text exceeds a bound, whatever else it is."""
+    """A text exceeds a bound, whether or not it is valid YAML."""
 
 
 class _BoundedScanner(RoundTripScanner):
-    """Refuses a text that is too deep, or has too many tokens, as soon as it is."""
+    """Refuses a text as soon as it is nested too deeply, or has too many tokens or aliases."""
 
     most = 0
-    """How many tokens a text may have; for the class that `bounded` makes."""
+    """The most tokens of a text; set in the class that `bounded` returns."""
     aliases = 0
 
     def add_indent(self, column: int) -> bool:
@@ -68,22 +68,22 @@ class _BoundedScanner(RoundTripScanner):
 
     @classmethod
     def bounded(cls, most: int) -> type["_BoundedScanner"]:
-        """Returns the scanner for a text of at most so many tokens."""
+        """Returns a scanner class for texts of at most `most` tokens."""
         return type(cls.__name__, (cls,), {"most": most})
 
 
 def _bounded_yaml(tokens: int) -> YAML:
-    """Returns a parser for one text of at most so many tokens."""
+    """Returns a parser for one text of at most `tokens` tokens."""
     yaml = YAML(typ="rt")
     yaml.Scanner = _BoundedScanner.bounded(tokens)
     return yaml
 
 
 def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
-    """Returns the mapping that a text of at most so many tokens is, which nobody changes. Raises Rejected: it is none.
+    """Returns the mapping that a text of at most `tokens` tokens contains. Raises Rejected if it contains none.
 
-    A service reads the same contest file for every act, and parsing it takes longer than most acts: the last few
-    mappings are kept.
+    The last few mappings are kept, so callers must not change them: a site reads the same contest file for every
+    request, and parsing it takes longer than most requests.
     """
     try:
         with warnings.catch_warnings():
@@ -99,7 +99,7 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = printable(f"not YAML: {error.problem or error.context}")
         raise Rejected(str(path), [Problem(f"line {line}", problem, "correct this line")]) from None
-    except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises whatever Python makes of it
+    except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises various Python exceptions
         problem = printable(f"not YAML: {error or type(error).__name__}")
         raise Rejected(str(path), [Problem("file", problem, "correct the file")]) from None
     if not isinstance(root, CommentedMap):
@@ -113,10 +113,10 @@ def _load(text: str, tokens: int) -> Any:
 
 
 def _refuse_values(path: Path, text: str, yaml: YAML) -> None:
-    """Raises Rejected where a file says of which type a value is, or where a value is no text.
+    """Raises Rejected if a value has a tag, which names its type, or contains half a character.
 
-    Of which type it is the model says, and a tag may name any. Half a character comes of an escape; no record can keep
-    one, and no program can be given one.
+    The model decides the type of a value, and a tag may name any type. Half a character, a lone surrogate, comes from
+    an escape; no record can keep one, and no program can receive one.
     """
     if "!" not in text and "\\u" not in text.lower():
         return
@@ -127,7 +127,7 @@ def _refuse_values(path: Path, text: str, yaml: YAML) -> None:
 
 
 def _value_problems(event: Any) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with a value, and the remedy."""
+    """Yields each problem of a parser's event for a value, with the remedy."""
     if (tag := getattr(event, "tag", None)) is not None:
         yield f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
     if _HALF_CHARACTER.search(getattr(event, "value", "")):

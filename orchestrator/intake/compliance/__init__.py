@@ -1,4 +1,4 @@
-"""The trial match: before anybody is admitted, execution's own code asks a few pictures under the contest's limits.
+"""The trial match before admission: the code that plays rounds asks about a few pictures under the contest's limits.
 
-A participant sees it as `sparring submission check`, `sparring submit` plays the same for the organizers.
+Participants play it with `sparring submission check`; `sparring submit` plays the same for the organizers.
 """

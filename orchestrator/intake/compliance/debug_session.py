@@ -1,4 +1,4 @@
-"""A conversation with one player for its authors: hello, then question by question, or one that was held before."""
+"""A conversation with one player for its authors: hello and single questions, or the replay of a recorded one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from orchestrator.protocol.transcript import Sender, TranscriptEntry
 from orchestrator.sandboxes.base import Sandbox, SandboxSpec
 
 _REPLY_SECONDS = 5.0
-"""Seconds for a reply beyond what it took when it was recorded, twice over."""
+"""Seconds to wait for a reply, in addition to `_TIME_FACTOR` times the recorded time."""
 _TIME_FACTOR = 3
 _JOB = "debug"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyComparison:
-    """One reply of the recorded player beside that of this one; `received` is None where none came in time."""
+    """A recorded reply, and the reply of this player; `received` is None if none came in time."""
 
     recorded: TranscriptEntry
     received: TranscriptEntry | None
@@ -38,12 +38,12 @@ class ReplyComparison:
 
 
 class DebugSession:
-    """One player, one sandbox.
+    """A conversation with one player in one sandbox.
 
     Args:
-        context: as of a trial match.
-        submission: who plays.
-        device: the UUID of the GPU it may use.
+        context: the context of a trial match.
+        submission: the submission that plays.
+        device: the UUID of the GPU that it may use.
     """
 
     def __init__(self, context: RoundContext, submission: Submission, device: str | None = None) -> None:
@@ -55,7 +55,7 @@ class DebugSession:
 
     @property
     def transcript(self) -> list[TranscriptEntry]:
-        """What was said so far."""
+        """The conversation so far."""
         return [entry for conversation in self.recorder.conversations for entry in conversation]
 
     def start_player(self) -> None:
@@ -72,7 +72,7 @@ class DebugSession:
         self._player = pool.start_player()
 
     def ask(self, count: int) -> None:
-        """Asks about the next so many pictures in one question; after the last comes the first.
+        """Asks about the next `count` pictures in one question; after the last picture follows the first.
 
         The batch may be larger than the contest's. Raises SubmissionFault, UsageError.
         """
@@ -98,10 +98,10 @@ class DebugSession:
             raise
 
     def replay_transcript(self, recorded: Sequence[TranscriptEntry]) -> Iterator[ReplyComparison]:
-        """Says again what the orchestrator said in a transcript, and yields each reply beside the recorded one.
+        """Sends the orchestrator's messages of a transcript again, and yields each reply beside the recorded one.
 
         Raises:
-            UsageError: the transcript was kept without its payloads.
+            UsageError: the transcript has no payloads.
         """
         context, clock = self._context, self._context.clock
         image = context.images[self._submission.id]
@@ -129,7 +129,7 @@ class DebugSession:
             self._player = None
 
     def _next_reply(self, sandbox: Sandbox, deadline: float) -> TranscriptEntry | None:
-        """Returns the next reply that was not compared yet, None where there is none before the deadline."""
+        """Returns the next reply that was not compared yet, None if none comes before the deadline."""
         while (
             len(replies := [entry for entry in self.transcript if entry.sender is Sender.PLAYER])
             <= self._compared_replies

@@ -1,4 +1,4 @@
-"""Writes down what a player and we say to each other, while it is said."""
+"""Records the conversation between a player and the orchestrator while it happens."""
 
 from collections.abc import Callable
 
@@ -8,28 +8,28 @@ from orchestrator.sandboxes.base import Exit, Sandbox, never_cancelled
 
 
 class ConversationRecorder:
-    """Listens to every sandbox of a match, one after another.
+    """Records the conversations with the sandboxes of a match, one after another.
 
     Args:
         payload_limit: the longest payload that a player may send, in bytes.
-        clock: seconds that only go forward.
-        keep: whether payloads are written down too, so that the conversation can be held again.
+        clock: a monotonic clock in seconds.
+        keep: whether payloads are recorded as well, so that the conversation can be replayed.
     """
 
     def __init__(self, payload_limit: int, clock: Clock, *, keep: bool = False) -> None:
         self._payload_limit, self._clock, self._keep_payloads = payload_limit, clock, keep
         self.conversations: list[list[TranscriptEntry]] = []
-        """What was said, by sandbox."""
+        """The conversation with each sandbox."""
         self.exits: list[Exit] = []
-        """How those sandboxes ended that have."""
+        """The exit of each sandbox that has ended."""
 
     @property
     def stderr(self) -> bytes:
-        """The last words of the sandbox that ended last: hostile text."""
+        """The end of the standard error of the sandbox that ended last: hostile text."""
         return self.exits[-1].stderr if self.exits else b""
 
     def wrap_sandbox(self, sandbox: Sandbox) -> Sandbox:
-        """Returns the sandbox, listened to from now on."""
+        """Returns a sandbox that records its conversation and passes everything on to `sandbox`."""
         entries: list[TranscriptEntry] = []
         self.conversations.append(entries)
         return _RecordedSandbox(
@@ -42,7 +42,7 @@ class ConversationRecorder:
 
 
 class _RecordedSandbox:
-    """A sandbox with somebody listening."""
+    """A sandbox whose conversation is recorded."""
 
     def __init__(
         self,

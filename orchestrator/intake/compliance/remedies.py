@@ -1,4 +1,4 @@
-"""What to do about a failed step: by the fault's code, and by what the player said on stderr."""
+"""Chooses the remedy for a failed step by the fault's code and by the player's standard error."""
 
 import re
 
@@ -45,7 +45,7 @@ _BY_STDERR = (
     ),
     (r"MemoryError|Cannot allocate memory|bad_alloc|ENOMEM", _BY_CODE["out-of-memory"]),
 )
-"""What a last word means, the first that fits. Hostile text is only searched, never shown here."""
+"""Patterns in the standard error, with the remedy; the first match counts. The hostile text is never shown here."""
 _BY_REASON = {
     "magic": "print to stderr, or import sparring_player first, which keeps stdout safe",
     "count": "answer every picture of the question, in its order",
@@ -59,11 +59,11 @@ _BY_REASON = {
 
 
 def fault_remedy(fault: SubmissionFault, stderr: bytes) -> str:
-    """Returns what to do about a fault of a player that wrote this to stderr."""
+    """Returns the remedy for a fault of a player that wrote `stderr`."""
     if isinstance(fault, ProtocolFault):
         return _BY_REASON.get(fault.reason, _BY_CODE["protocol"])
     text = stderr.decode("utf-8", "replace")
-    if isinstance(fault, PlayerReported):  # what it wrote to stderr may not have arrived yet
+    if isinstance(fault, PlayerReported):  # its standard error may not have arrived yet
         text += str(fault)
     for pattern, remedy in _BY_STDERR:
         if re.search(pattern, text):

@@ -1,4 +1,4 @@
-"""Who answers an attack's queries where there is no defence: in a trial match and in a debug session (rule X6)."""
+"""Answers an attack's queries when it plays without a defence: in a trial match and in a debug session (rule X6)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,20 @@ from orchestrator.execution.round_context import RoundContext
 
 
 class StandInDefence:
-    """Reads every picture right: an attack needs all its queries, and meets the end of its budget.
+    """Answers with the true label always, so that an attack needs all its queries and reaches the end of its budget.
 
     Scores are 1 for the true class and 0 for the others; gradients are 0.
 
     Args:
-        labels: the true labels of the pictures of the question [n].
-        classes: how many classes the task has.
+        labels: the true labels of the question's pictures [n].
+        classes: the number of the task's classes.
     """
 
     def __init__(self, labels: Labels, classes: int) -> None:
         self._labels, self._classes = labels, classes
 
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
-        """Returns the labels of the pictures [k] for which it is asked, whatever `pixels` show."""
+        """Returns the true labels of the given pictures [k], whatever `pixels` show."""
         del pixels, price
         answers = self._labels[pictures]
         return DefenceReplies(answers.astype(np.int32), np.eye(self._classes, dtype=np.float32)[answers])
@@ -32,15 +32,15 @@ class StandInDefence:
     def ask_gradients(
         self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32], price: int = 1
     ) -> GradientReplies:
-        """Returns a gradient of 0 everywhere: that of a defence which nothing changes."""
+        """Returns gradients of 0, as of a defence whose answers no change of a picture affects."""
         del labels, pictures, price
         return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), np.zeros(pixels.shape, np.float32))
 
 
 def stand_in_broker(context: RoundContext, pixels: Pixels, labels: Labels) -> Broker | None:
-    """Returns what answers the queries of one question about these pictures; None where the contest allows no queries.
+    """Returns a broker for the queries of one question about these pictures; None if the contest allows no queries.
 
-    The budget and what is shown of scores are the contest's.
+    The budget and the visible part of scores are the contest's.
     """
     if not context.access.allows_queries:
         return None

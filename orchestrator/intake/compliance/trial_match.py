@@ -1,6 +1,6 @@
 """The steps of a trial match, from hello to the last limit.
 
-The first fault ends it: what comes after a fault says nothing. Infrastructure faults are raised, as everywhere.
+The first failed step ends it, since later steps would tell nothing. Infrastructure faults are raised, as everywhere.
 """
 
 import itertools
@@ -32,9 +32,9 @@ HELLO_STEP, ONE_PICTURE_STEP, BATCH_STEP, LIMITS_STEP, REPLAY_STEP, USAGE_STEP =
     "memory and time",
 )
 JUDGED_BY_RULES = frozenset({LIMITS_STEP, REPLAY_STEP})
-"""Steps whose failure is for the rules of a round to judge (A9, A10, A14); any other keeps a submission out."""
+"""Steps whose failure the rules of a round judge (A9, A10, A14); the failure of any other step prevents admission."""
 NEAR_LIMIT_SHARE = 0.8
-"""The share of a limit from which it is called close: other machines are slower."""
+"""The share of a limit above which a value is called close to it, since other machines may be slower."""
 _MIB = 1024 * 1024
 
 _FORFEIT_REMEDIES = {
@@ -48,9 +48,9 @@ _FORFEIT_REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckStep:
-    """One step of a check. `passed` is None where it was not made; `problem` says what is wrong, `remedy` what to do.
+    """One step of a check. `passed` is None if it was not made; `problem` says what is wrong, `remedy` what to do.
 
-    `detail` is what was seen, `near_limit` what passed only just.
+    `detail` is what was observed, `near_limit` a warning about a step that passed.
     """
 
     name: str
@@ -63,7 +63,7 @@ class CheckStep:
 
 @dataclass(eq=False)
 class _Observations:
-    """What a match saw."""
+    """The observations of a match: times, and the latest answers or adversarial examples."""
 
     load_seconds: float = 0.0
     slowest_share: float = 0.0
@@ -72,15 +72,15 @@ class _Observations:
 
 
 class TrialMatch:
-    """A submission playing a few pictures by itself.
+    """A trial match of one submission, alone, on a few pictures.
 
     Args:
         context: the contest's task, policy and rules; its samples are the pictures of the match, and its roster and
-            images hold the submission.
-        submission: who plays.
-        device: the UUID of the GPU it may use.
-        tell: is told each step once it is made.
-        keep: whether the conversation is written down with its payloads.
+            images contain the submission.
+        submission: the submission that plays.
+        device: the UUID of the GPU that it may use.
+        tell: called with each step once it is made.
+        keep: whether the recorded conversation keeps payloads.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class TrialMatch:
 
     @property
     def is_attack(self) -> bool:
-        """Whether it is an attack."""
+        """Whether the submission is an attack."""
         return self._submission.side is Side.ATTACK
 
     def play(self) -> list[CheckStep]:
-        """Returns the steps up to the first that failed. Raises InfrastructureFault, Cancelled."""
+        """Plays and returns the steps up to the first that fails. Raises InfrastructureFault, Cancelled."""
         player = self._start_player()
         if player is None:
             return self.steps
@@ -132,7 +132,7 @@ class TrialMatch:
         return all(step.passed for step in self.steps)
 
     def _start_player(self) -> Player | None:
-        """Returns a player that said ready; None where it did not, which is a failed step."""
+        """Returns a player that is ready; None, after adding a failed step, if it does not get ready."""
         clock, limit = self._context.clock, self._context.limits.ready_seconds
         started_at = clock()
         try:
@@ -154,7 +154,7 @@ class TrialMatch:
             self._check_limits()
 
     def _say_goodbye(self, player: Player, detail: str) -> str:
-        """Takes leave of a player after its last answer. Raises OutputFlood where it wrote something after it."""
+        """Ends the conversation after the last answer; returns `detail`. Raises OutputFlood for output after it."""
         if fault := player.say_bye():
             raise fault
         return detail
@@ -204,7 +204,7 @@ class TrialMatch:
         return f"{_pictures_text(len(pixels))} in {total:.2f} s, {batch_text}"
 
     def _check_limits(self) -> None:
-        """Looks at what came: an attack's candidates have to pass the gate, a defence's answers are counted."""
+        """Adds the step on the answers: an attack's examples must pass the gate, a defence's answers are counted."""
         examples, task = self._observed.adversarial_examples, self._context.task
         if examples is None:
             names = [task.classes[answer] for answer in self._observed.answers if answer >= 0]
@@ -235,7 +235,7 @@ class TrialMatch:
         )
 
     def _check_reproducible(self) -> None:
-        """Asks a fresh sandbox the same: a defence in reverse order (A9, A10), an attack from the same seed."""
+        """Asks the same in a fresh sandbox: a defence in reverse order (A9, A10), an attack with the same seed."""
         pixels = self._context.samples.pixels
         first, examples = list(self._observed.answers), self._observed.adversarial_examples
         try:
@@ -317,7 +317,7 @@ class TrialMatch:
 
 
 def noise_pictures(task: Task, count: int) -> Samples:
-    """Returns pictures of noise with the labels in turn, for a task whose own pictures are hidden."""
+    """Returns pictures of noise, labelled with all classes in turn, for a task whose own pictures are hidden."""
     chance = np.random.default_rng(count)
     pixels = chance.integers(0, 256, (count, *task.shape), dtype=np.uint8)
     return Samples(pixels, np.arange(count, dtype=np.int64) % len(task.classes), task.classes)
