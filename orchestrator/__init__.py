@@ -1,5 +1,5 @@
 """Sparring: attack-versus-defence competitions for image classifiers, played between isolated containers."""
 
 __version__ = "0.2.0"
-"""The version of this software, written here alone: the package's metadata is built from it (pyproject.toml). So it is
-that of the code that runs also where the code was copied and not installed, as in the runner's image."""
+"""The version of this software. It is defined only here, and pyproject.toml builds the package's metadata from it, so
+that it is also right where the code was copied and not installed, as in the runner's image."""

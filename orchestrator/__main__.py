@@ -1,4 +1,4 @@
-"""`sparring` and `python -m orchestrator`."""
+"""The entry point of `sparring` and `python -m orchestrator`."""
 
 import gc
 import sys
@@ -7,20 +7,20 @@ from orchestrator import __version__
 
 
 def main() -> None:
-    """Runs the command line; the version, and each command inside pods, is reached without importing the others.
+    """Runs the command line; `--version` and the commands inside pods run without importing the other commands.
 
-    A driver is started for every attempt at a job, and importing all commands takes it longer than many jobs do.
+    A driver starts for every attempt at a job, and importing all commands would take longer than many jobs.
     """
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"sparring {__version__}\n")
         return
-    gc.disable()  # nothing that imports make is garbage, and looking for it takes a tenth of their time
+    gc.disable()  # imports leave no garbage, and looking for it takes a tenth of their time
     try:
         if sys.argv[1:2] == ["pod"]:
             from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
         else:
             from orchestrator.cli.commands import main as command  # noqa: PLC0415  see above
-    except KeyboardInterrupt:  # a command itself says so by its own means
+    except KeyboardInterrupt:  # during the imports; a running command handles it itself
         sys.exit(130)
     command()
 

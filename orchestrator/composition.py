@@ -1,4 +1,4 @@
-"""Chooses the implementations: which backend, which executor, which devices."""
+"""Chooses the implementations: the sandbox backend, the executor, and the devices."""
 
 import os
 from pathlib import Path
@@ -12,11 +12,11 @@ from orchestrator.gpus import list_gpus
 from orchestrator.sandboxes.base import Backend, BackendSettings
 
 KUBERNETES = "kubernetes"
-"""The engine whose pods stand in for a backend; on record such a round's backend has this name too."""
+"""The engine whose pods take the place of a backend; such a round records this name as its backend."""
 CONTAINER = "container"
-"""The name that users give for a container backend of our choice; a round records the backend that played it."""
+"""The name with which users leave the choice of the container backend to us; a round records the chosen backend."""
 MAX_SLOTS = 1000
-"""Most slots of one machine: each is a thread, made before the first job."""
+"""The most slots of one machine: each is a thread, made before the first job."""
 _PREFERRED, _FALLBACK = "runc", "docker"
 """runc shares nothing between sandboxes and starts them faster; docker has GPUs and further runtimes."""
 
@@ -24,9 +24,9 @@ _PREFERRED, _FALLBACK = "runc", "docker"
 def make_backend(
     name: str, workspace: Path, *, allow_unisolated: bool = False, runtime: Runtime | None = None, gpus: int = 0
 ) -> Backend:
-    """Returns the backend of that name; `workspace` is where it may keep what it admitted.
+    """Returns the backend of that name; `workspace` is the folder in which it may keep admitted images.
 
-    `runtime` and `gpus` are what players need, where that is known: they decide what `container` stands for.
+    `runtime` and `gpus` are what players need, if that is known: they decide which backend `container` means.
 
     Raises:
         UsageError: there is no such backend.
@@ -50,7 +50,7 @@ def make_backend(
 
 
 def choose_container_backend(workspace: Path, runtime: Runtime | None = None, gpus: int = 0) -> tuple[str, str]:
-    """Returns the backend that `container` names here, and why it is not the preferred one; empty where it is."""
+    """Returns the backend that `container` means here, and why it is not the preferred one; "" if it is."""
     if gpus:
         return _FALLBACK, f"the {_PREFERRED} backend has no GPUs"
     try:
@@ -67,17 +67,17 @@ def make_local_executor(limits: Limits, slots: int | None, sandboxes: int = 1) -
 
 
 def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[str | None]:
-    """Returns a slot's device each: one slot a GPU where the task asks for GPUs, else as many as the cores allow.
+    """Returns the device of each slot: a GPU if the contest uses GPUs, else None for each, as many as the cores allow.
 
     Args:
-        limits: of one sandbox.
-        slots: how many are wanted; None for as many as there can be.
-        sandboxes: how many a job runs at the same time, each with its own cores and its own GPU. A slot's device is
-            that of the submission whose job it is; see `attack_devices`.
+        limits: the limits of one sandbox.
+        slots: the number of slots; None: as many as possible.
+        sandboxes: the number of sandboxes that a job runs at the same time, each with its own cores and its own GPU. A
+            slot's device is for the submission whose job it is; see `attack_devices`.
 
     Raises:
         UsageError: fewer than one slot, more than `MAX_SLOTS`, or more than there are GPUs for.
-        BackendUnavailable: the task asks for GPUs and there are too few for one slot.
+        BackendUnavailable: the contest uses GPUs, and there are too few for one slot.
     """
     if slots is not None and slots < 1:
         raise UsageError(f"--slots {slots}: give at least 1")
@@ -100,7 +100,7 @@ def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[
 
 
 def attack_devices(limits: Limits, sandboxes: int) -> dict[str, str]:
-    """Returns the GPU of the attack that queries, by the device of the slot; empty where a job has one sandbox.
+    """Returns the GPU of a slot's querying attack, by the slot's device; empty if a job has only one sandbox.
 
     The slots have the first GPUs of the machine, and their attacks the next ones.
     """

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 
 
 class SparringError(Exception):
-    """Root of the tree; never raised itself."""
+    """The root of the tree; never raised itself."""
 
     code: str = "error"
 
@@ -57,7 +57,7 @@ class InfrastructureFault(SparringError):
 
 
 class BackendUnavailable(InfrastructureFault):
-    """The backend cannot play on this machine. The message holds the remedy."""
+    """The backend cannot play on this machine. The message has the remedy."""
 
     code = "backend-unavailable"
 
@@ -69,35 +69,35 @@ class SandboxLost(InfrastructureFault):
 
 
 class AmbiguousExit(SandboxLost):
-    """A player's stream ended, and the engine was not shown to have lived through it.
+    """A player's stream ended, and it was not shown that the engine kept running meanwhile.
 
-    It is run again, and counts against the submission in the end (see `orchestrator.execution.ambiguous_exits`), so
-    that a player that could bring this about would gain nothing by it.
+    The step is tried again, and in the end counts against the submission (see
+    `orchestrator.execution.ambiguous_exits`), so that a player that can cause this gains nothing by it.
     """
 
     code = "ambiguous-end"
 
 
 class PlayerAbsent(SandboxLost):
-    """The player's container did not come up in this pod, or was gone before it was spoken to.
+    """The player's container did not start in this pod, or ended before the driver sent anything to it.
 
-    Nothing that happens in the pod changes that, so it is not tried again here: another pod is.
+    Nothing in the pod can change that, so another pod tries again, and not this one.
     """
 
     code = "player-absent"
 
 
 class PodUsedUp(InfrastructureFault):
-    """This pod's one player was started before, so what is left of the job is for another pod.
+    """This pod's only player was started before, so the rest of the job needs another pod.
 
-    It is no failure and is not tried again here: finished steps are kept, and the job goes on elsewhere.
+    It is no failure, and this pod does not try again: finished steps are kept, and another pod continues the job.
     """
 
     code = "pod-spent"
 
 
 class JobsParked(InfrastructureFault):
-    """Some jobs failed at every attempt, and everything that does not need them was played.
+    """Some jobs failed at every attempt, and all jobs that do not depend on them were played.
 
     The ledger says which submissions wait and why (`events.JobParked`). Another run tries them again.
     """
@@ -106,58 +106,58 @@ class JobsParked(InfrastructureFault):
 
 
 class PodLost(InfrastructureFault):
-    """A pod or its Job was evicted, preempted, deleted, or its node was lost, and its driver said nothing last.
+    """A pod or its Job was evicted, preempted or deleted, or its node was lost, before its driver wrote an outcome.
 
-    What its driver handed out stays; what is left of the job is another attempt's.
+    Events that the driver has written are kept; another attempt plays the rest of the job.
     """
 
     code = "pod-lost"
 
 
 class ImagePullFailed(PodLost):
-    """A node could not pull an image of a pod for as long as pods may wait."""
+    """A node could not pull an image of a pod within the time that pods may wait."""
 
     code = "image-pull"
 
 
 class Unschedulable(PodLost):
-    """No node had room for a pod for as long as pods may wait."""
+    """No node had room for a pod within the time that pods may wait."""
 
     code = "unschedulable"
 
 
 class PodRefused(PodLost):
-    """The cluster would not make a pod, or a node could not start its containers."""
+    """The cluster refused to create a pod, or a node could not start its containers."""
 
     code = "pod-refused"
 
 
 class PlayerRefused(PodRefused):
-    """A node's runtime would not start the player's container, and started the driver's beside it."""
+    """A node's runtime refused to start the player's container, but started the driver's container of the same pod."""
 
     code = "player-refused"
 
 
 class PlayerLost(PodLost):
-    """A player's container was ended from outside, not by the kernel at its memory limit: nobody can say by whom."""
+    """A player's container was ended from outside, and not by the kernel at its memory limit; by whom is unknown."""
 
     code = "player-lost"
 
 
 class DriverLost(PodLost):
-    """A driver ended, or ran past its Job's deadline, and left no result."""
+    """A driver ended, or exceeded its Job's deadline, without writing an outcome."""
 
     code = "driver-lost"
 
 
 class ClusterUnavailable(InfrastructureFault):
-    """The API server did not answer for as long as it is asked again."""
+    """The API server did not answer within the time for which requests are repeated."""
 
     code = "cluster-unavailable"
 
 
 class ClusterRefused(InfrastructureFault):
-    """The API server said no, and would say so again. `status` is its answer's, as HTTP has it."""
+    """The API server refused a request, and would refuse it again. `status` is the HTTP status of its answer."""
 
     code = "cluster-refused"
 
@@ -167,13 +167,13 @@ class ClusterRefused(InfrastructureFault):
 
 
 class LeaseLost(InfrastructureFault):
-    """This controller could not renew its lease in time: another may have taken the round over."""
+    """This controller could not renew its lease in time, so another one may have taken over the round."""
 
     code = "lease-lost"
 
 
 class ServiceUnavailable(InfrastructureFault):
-    """The site of a contest did not answer for as long as it is asked again, or answered what no such site does."""
+    """A contest's site did not answer within the time for which requests are repeated, or gave an invalid answer."""
 
     code = "service-unavailable"
 
@@ -207,7 +207,7 @@ class ProtocolFault(SubmissionFault):
 
 
 class DeadlinePassed(SubmissionFault):
-    """No (complete) answer before the deadline."""
+    """The player gave no complete answer before the deadline."""
 
     code = "deadline"
 
@@ -237,26 +237,26 @@ class PlayerReported(SubmissionFault):
 
 
 class NoGradients(SubmissionFault):
-    """A defence's `ready` does not give gradients, in a contest whose rules ask each defence for them (rule A12)."""
+    """A defence's `ready` offers no gradients, in a contest whose rules require them of each defence (rule A12)."""
 
     code = "no-gradients"
 
 
 class GaveUp(SubmissionFault):
-    """Faults have used up what they may cost; what was left of the job was not asked."""
+    """A job's faults exceeded their limits, so the rest of its questions was not asked."""
 
     code = "gave-up"
 
 
 class Cancelled(SparringError):
-    """The operator ended the round; what is finished is in the ledger."""
+    """The operator ended the round; finished steps are in the ledger."""
 
     code = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to mend: where it is, what is wrong, and how to put it right."""
+    """One problem: its place, what is wrong, and the remedy."""
 
     place: str
     what: str
@@ -267,7 +267,7 @@ class Problem:
 
 
 class Rejected(SparringError):
-    """A contest file or a submission cannot be admitted; `problems` holds every reason, not only the first."""
+    """A contest file or a submission cannot be admitted; `problems` has all reasons, not only the first."""
 
     code = "rejected"
 
@@ -279,7 +279,7 @@ class Rejected(SparringError):
 
 
 class NotGenuine(SparringError):
-    """A bundle or a receipt does not hold; `problems` has the first thing that does not."""
+    """A bundle or a receipt failed its verification; `problems` has the first check that failed."""
 
     code = "not-genuine"
 
@@ -295,4 +295,4 @@ class UsageError(SparringError):
 
 
 class Busy(UsageError):
-    """Another process holds what was asked for: it does the same, or writes there. It may be tried again later."""
+    """Another process holds the lock: it does the same, or writes to the same place. Trying again later may succeed."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writes files completely or not at all."""
 
 import errno
 import os
@@ -11,25 +11,25 @@ from pathlib import Path
 from orchestrator.errors import StoreFault
 
 UNFINISHED_PREFIX = ".new-"
-"""How the name of a file begins before it is whole. A writer that is killed leaves such a file. No reader takes it for
-the whole one, and a round's folder, which one process writes at a time, is rid of it by the next process."""
+"""The prefix of a file's name until the file is complete. A killed writer leaves such a file, which no reader takes for
+the complete one. In a round's folder, which one process writes at a time, the next process removes it."""
 
 
 _LINK_UNSUPPORTED = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
-"""What file systems say that have no second names for a file. There, two that begin at once are not told apart."""
+"""The errors of file systems without hard links. There, `write_once` cannot tell two simultaneous writers apart."""
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666, *, make_folder: bool = True) -> None:
-    """Writes a file whole or not at all, through to the disk; `make_folder`: makes its folder where there is none.
+    """Writes a file completely or not at all, and flushes it to the disk. `make_folder`: creates a missing folder.
 
     Raises:
-        StoreFault: it cannot be written.
+        StoreFault: the file cannot be written.
     """
     write_pieces(path, [data], mode, make_folder=make_folder)
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes], mode: int = 0o666, *, make_folder: bool = True) -> None:
-    """Does what `write_whole` does, with bytes that are never in memory all at once."""
+    """Writes a file like `write_whole`, from pieces that need not be in memory all at once."""
     fresh = path.with_name(f"{UNFINISHED_PREFIX}{os.getpid()}-{path.name}")
     try:
         if make_folder:
@@ -46,7 +46,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], mode: int = 0o666, *, make
 
 
 def write_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
-    """Writes a file whole where there is none of that name, and returns whether it did. Raises StoreFault."""
+    """Writes a complete file if none of that name exists, and returns whether it did. Raises StoreFault."""
     fresh = path.with_name(f"{UNFINISHED_PREFIX}{secrets.token_hex(8)}-{path.name}")
     write_whole(fresh, data, mode)
     try:
@@ -65,10 +65,10 @@ def write_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
 
 
 def owner_of_new_files(folder: Path) -> int:
-    """Returns the number of the user who owns what this process makes in a folder: a share's server may say another.
+    """Returns the id of the user who owns new files of this process in a folder; on a share, the server decides.
 
     Raises:
-        StoreFault: nothing can be made there.
+        StoreFault: no file can be created there.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,6 +79,6 @@ def owner_of_new_files(folder: Path) -> int:
 
 
 def write_fault(path: Path, error: OSError) -> StoreFault:
-    """Returns what to say of a file that cannot be written."""
+    """Returns the error for a file that cannot be written."""
     reason = error.strerror or error
     return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")

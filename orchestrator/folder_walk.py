@@ -1,8 +1,8 @@
-"""The walk through a folder that a stranger may have filled: every entry once, in one order, and no link followed.
+"""Walks through a folder that a stranger may have filled: every entry once, in a fixed order, following no link.
 
-What a reader refuses, leaves out and tolerates is not decided here: it sees each entry before anything below it, says
-which folders are entered, and gets each folder that cannot be read. The walk holds the names of the folders that it is
-in and no more, so that a reader that stops early has bounded it.
+The caller decides what to refuse, leave out and tolerate: it gets each entry before the entries below it, says which
+folders to enter, and is told of each folder that cannot be read. The walk keeps only the names in the folders on its
+current path, so a caller that stops early bounds its memory.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 
 class EntryKind(Enum):
-    """What lies under a name. A link is a link, whatever it leads to."""
+    """The kind of a folder's entry. A symbolic link is a LINK, whatever it leads to."""
 
     FILE = auto()
     FOLDER = auto()
@@ -26,7 +26,7 @@ class EntryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """What a folder holds under one name. `path` begins below the folder that is walked through."""
+    """One entry of a folder. `path` is relative to the folder that is walked through."""
 
     path: PurePosixPath
     kind: EntryKind
@@ -42,7 +42,7 @@ def enter_all(entry: FolderEntry) -> bool:
 
 
 def raise_error(path: PurePosixPath, error: OSError) -> NoReturn:
-    """Ends the walk at the first thing that cannot be read."""
+    """Ends the walk at the first folder or entry that cannot be read, by raising its error."""
     del path
     raise error
 
@@ -52,16 +52,16 @@ def walk_folder(
     enter: Callable[[FolderEntry], bool] = enter_all,
     on_error: Callable[[PurePosixPath, OSError], None] = raise_error,
 ) -> Iterator[FolderEntry]:
-    """Yields what lies in a folder and below it: a folder before what it holds, names sorted by their bytes.
+    """Yields all entries below a folder: a folder before its entries, names sorted by their bytes.
 
-    A name that is not UTF-8 has surrogates, as `os.fsdecode` makes them. However deep folders lie, the walk does not
-    recurse; beyond the longest path of the kernel they cannot be read.
+    A name that is not UTF-8 has surrogates, as `os.fsdecode` makes them. The walk does not recurse, however deeply
+    folders are nested; beyond the kernel's longest path they cannot be read.
 
     Args:
-        root: the folder. If it is a link itself, it is followed.
-        enter: whether to look into a folder, which is asked once that folder was yielded.
-        on_error: what to do with a folder that cannot be read, `.` for `root`, or an entry that is gone by the time
-            that it is looked at. If it returns, the walk goes on behind that.
+        root: the folder. If it is a symbolic link itself, it is followed.
+        enter: called with a folder after it was yielded; returns whether to enter it.
+        on_error: called with a folder that cannot be read (`.` for `root`), or with an entry that has vanished
+            meanwhile. If it returns, the walk continues after that entry.
     """
     waiting = _list_backwards(root, PurePosixPath(), on_error)
     while waiting:
@@ -80,7 +80,7 @@ def walk_folder(
 def _list_backwards(
     root: Path, path: PurePosixPath, on_error: Callable[[PurePosixPath, OSError], None]
 ) -> "list[tuple[PurePosixPath, os.DirEntry[str]]]":
-    """What a folder holds, the last first, so that the first is at the end of the list."""
+    """Returns the entries of a folder in reverse order, so that the first is at the end of the list."""
     try:
         with os.scandir(root / path) as entries:
             sorted_entries = sorted(entries, key=lambda entry: os.fsencode(entry.name), reverse=True)

@@ -1,4 +1,4 @@
-"""Which GPUs this machine has."""
+"""Lists the GPUs of this machine."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One whole GPU. Names come from the driver; the UUID is what is asked for."""
+    """One whole GPU. The driver gives the name; sandboxes request a GPU by its UUID."""
 
     uuid: str
     name: str
@@ -19,7 +19,7 @@ class Gpu:
 
 
 def list_gpus() -> tuple[Gpu, ...]:
-    """Returns the machine's GPUs, none where there is no NVIDIA driver.
+    """Returns the machine's GPUs, none without an NVIDIA driver.
 
     Raises:
         BackendUnavailable: there is a driver, but it does not answer.

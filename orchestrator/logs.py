@@ -1,7 +1,7 @@
-"""Logs: readable lines for people, JSON lines for machines, both on stderr.
+"""Configures logging to standard error: readable lines for people, or JSON lines for machines.
 
-Events are past-tense snake case (`job_finished`), values are never in the event's text, and every line of a round is
-bound to contest, round, job and submission where they apply.
+Events are named in snake case and the past tense (`job_finished`), without values in the name. Every line of a round
+has the contest, round, job and submission to which it belongs.
 """
 
 import logging
@@ -13,9 +13,9 @@ import structlog
 from orchestrator.domain.text import printable
 
 QUERY_PROGRESS = "queries_asked"
-"""The event that says how far a query job is, the only one that is no warning and passes where logs are quiet."""
+"""The event with the progress of a query job, the only event besides warnings and errors that quiet logs show."""
 _TEXT_LIMIT = 2000
-"""Characters of a value; what is longer is cut."""
+"""The most characters of a value; a longer one is cut."""
 
 
 def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet: bool = False) -> None:
@@ -36,13 +36,13 @@ def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # wherever stderr is by then
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # looks up sys.stderr when a logger is made
         cache_logger_on_first_use=False,
     )
 
 
 class _TextBelow:
-    """Writes an event's `text_lines` below its line, each indented, so that people can read and copy from them."""
+    """Renders an event's `text_lines` below its line, each indented, so that people can read and copy them."""
 
     def __init__(self, renderer: Any) -> None:
         self._render = renderer
@@ -53,14 +53,14 @@ class _TextBelow:
 
 
 def _drop_all_but_warnings(_logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Returns a warning, an error or progress; anything else goes no further."""
+    """Returns a warning, an error or the progress event; drops any other event."""
     if method == "info" and event["event"] != QUERY_PROGRESS:
         raise structlog.DropEvent
     return event
 
 
 def _make_printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Makes every text value printable, lists of lines too: a log may carry words of a submission."""
+    """Returns the event with every text printable, also in lists: a log may contain a submission's words."""
     return {key: _printable(value) for key, value in event.items()}
 
 

@@ -1,9 +1,8 @@
-"""Plug-ins, reached by name.
+"""Loads plug-ins by name.
 
-A kind of plug-in is a package of this software, and a plug-in of ours is a module or a package in it that assigns
-`plugin`: the class, or where that is to be found as "module:Class", so that naming it loads nothing. Other
-distributions add theirs as entry points of the group `sparring.<kind>`, such as `sparring.formats`. There is no
-registry to edit.
+Each kind of plug-in has a package of this software. Our plug-ins are the modules and packages in it that assign
+`plugin`: the class, or its place as "module:Class", so that listing plug-ins imports none. Other distributions add
+plug-ins as entry points of the group `sparring.<kind>`, such as `sparring.formats`. There is no registry to edit.
 """
 
 import importlib
@@ -24,7 +23,7 @@ PACKAGES = {
     "sandboxes": "orchestrator.sandboxes",
     "stores": "orchestrator.ledger.stores",
 }
-"""Kind -> the package that ours lie in, and whose `base` says what a plug-in owes."""
+"""Kind -> the package of our plug-ins, whose module `base` defines the interface."""
 _ASSIGNED = re.compile(r"^plugin = ", re.MULTILINE)
 
 
@@ -37,8 +36,8 @@ def load_plugin(kind: str, name: str) -> Any:
     """Returns the plug-in class of that name.
 
     Raises:
-        UsageError: there is none, with the names that there are; or one of another distribution cannot be loaded, or
-            bears the name of one of ours.
+        UsageError: there is no such plug-in, with the known names; or another distribution's plug-in cannot be loaded,
+            or has the name of one of ours.
     """
     if name in _own_names(kind):
         plugin = importlib.import_module(f"{PACKAGES[kind]}.{name}").plugin
@@ -67,7 +66,7 @@ def _is_plugin(module: str) -> bool:
 
 
 def _entry_points(kind: str) -> dict[str, EntryPoint]:
-    """Returns what other distributions add. Raises UsageError where one bears the name of one of ours."""
+    """Returns the plug-ins of other distributions by name. Raises UsageError if one has the name of one of ours."""
     entries = {entry.name: entry for entry in entry_points(group=f"sparring.{kind}")}
     if both := sorted(entries.keys() & _own_names(kind)):
         problem = f"{both[0]!r} among the {kind} is ours, and {entries[both[0]].value} bears its name"

@@ -1,21 +1,21 @@
-"""What the public does not see of results and of the ledgers in bundles, until when, and why: all of it in this file.
+"""Removes from results, and from the ledgers in bundles, what the public may not see. This file has all such rules.
 
 | what is hidden | until | why | by |
 | --- | --- | --- | --- |
-| labels, and answers: one that held is the label | labels are released | rule A2 | `redact_sealed_event` |
-| digests without a salt that depend on them: one can try the few labels | labels are released | A2 | `WITHHELD` |
+| labels, and answers, since an answer that held is the label | labels are released | rule A2 | `redact_sealed_event` |
+| unsalted digests of them, since all labels can be tried | labels are released | A2 | `WITHHELD` |
 | evidence, which has answers | labels are released | A2 | `redact_finding`, `redact_replay`, `redact_results` |
-| the tail of a number that an attack, which sees labels, can choose | labels are released | A2 | `FIGURES` |
-| cells, tails of numbers on boards, and ranks by them | the format's scores are released | C9 | `_coarse_results` |
+| the last digits of numbers that an attack, which sees labels, can choose | labels are released | A2 | `FIGURES` |
+| cells, last digits of numbers on boards, and ranks by them | scores are released | C9 | `_coarse_results` |
 | messages about faults of ours | always, on pages | they may name our machines | `redact_results` |
-| what people are called | always | a name may be an address | `redact_contest_event` |
+| people's names | always | a name may be an address | `redact_contest_event` |
 | names of files, texts of appeals and of their decisions | always | they may name people | `redact_contest_event` |
-| what a format withholds of its events | always | `FormatEvent.withheld_fields` | `redact_contest_event` |
+| fields of its events that a format withholds | always | `FormatEvent.withheld_fields` | `redact_contest_event` |
 
-Whatever is written for a team or for the web is made from what `redact_results` returns, never from the results
-themselves, and a bundle shows of each event what the function for its ledger returns. A kind of event that is not
-listed here as shown is withheld. In place of the withheld events of a round a sealed bundle states counts and rounded
-amounts (`bundles.sealed_lists`), and which arrays are in a full bundle says `bundles.revealed_lists.blob_digests`.
+Pages for teams or for the web are made from the results that `redact_results` returns, never from the original ones. A
+bundle shows of each event what this module's function for its ledger returns. A kind of event that is not listed here
+as shown is withheld. In place of a round's withheld events, a sealed bundle has counts and rounded amounts
+(`bundles.sealed_lists`). `bundles.revealed_lists.blob_digests` says which arrays are in a full bundle.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,22 +49,22 @@ from orchestrator.scoring.results_file import (
 )
 
 WITHHELD = "sha256:" + "0" * 64
-"""Stands in place of a digest that is not shown."""
+"""Replaces a digest that is not shown."""
 FIGURES = 2
-"""Measured amounts keep so many."""
+"""The number of significant figures of measured amounts."""
 _CURVE_STEPS = [figure * 10**power for power in range(10) for figure in (1, 2, 5)]
-"""Numbers of queries at which a public curve says anything."""
+"""The numbers of queries at which a public curve has points."""
 SHARE_DIGITS, POINT_DIGITS = 4, 2
-"""Decimals of accuracies and other numbers from 0 to 1, and of points: a hundredth of a point."""
+"""The decimals of accuracies and other numbers from 0 to 1, and of points."""
 SHARE_DIGITS_WHILE_OPEN = 2
-"""Decimals of numbers from 0 to 1 before the scores are released."""
+"""The decimals of numbers from 0 to 1 before the scores are released."""
 _HUNDREDS = ("percent", "points")
 COARSE = (
     "Until the scores are released, numbers are rounded to a hundredth, equal ones rank by the earlier submission, and "
     "cells, times, and what defences used are not shown (C9)."
 )
 MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
-"""Of a submission's results, what was measured of its sandboxes, which it can choose finely."""
+"""The fields of a submission's results that were measured on its sandboxes, and that it can choose finely."""
 
 _PUBLIC_EVENTS = (
     contest_events.ContestOpened,
@@ -82,7 +82,7 @@ _PUBLIC_EVENTS = (
     contest_events.SubmissionsClosed,
     contest_events.SubmissionsReopened,
 )
-"""What every bundle shows of a contest's ledger: not what names people, whose names may be their addresses."""
+"""The events of a contest's ledger that every bundle shows completely. None names people: names may be addresses."""
 _SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {
     contest_events.RoleGranted: frozenset({"role"}),
     contest_events.RoleRevoked: frozenset({"role"}),
@@ -91,13 +91,13 @@ _SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {
     contest_events.AppealFiled: frozenset({"appeal", "team", "submission"}),
     contest_events.AppealDecided: frozenset({"appeal", "upheld"}),
 }
-"""What every bundle shows of acts that name people, or in words of people or of our machines."""
+"""The fields that every bundle shows of events with people's names or words, or with words about our machines."""
 _SEALED_EVENTS = (events.SubmissionAdmitted, events.RoundClosed)
-"""What a sealed bundle shows of a round's ledger."""
+"""The events of a round's ledger that a sealed bundle shows completely."""
 
 
 def redact_results(results: Results) -> Results:
-    """Returns the results as everybody may see them."""
+    """Returns the part of the results that everybody may see."""
     names = {finding.id: f"finding-{number}" for number, finding in enumerate(results.findings, start=1)}
     jobs = {job.id: f"job-{number}" for number, job in enumerate(results.jobs, start=1)}
     if results.coarse:
@@ -118,11 +118,11 @@ def redact_results(results: Results) -> Results:
 
 
 def _coarse_results(results: Results) -> Results:
-    """Returns results without cells, and with boards to a hundredth of the largest value.
+    """Returns results without cells, and with boards rounded to a hundredth of the largest value.
 
-    A team that may try often enough learns the answers on single pictures from numbers that are finer (C9), and from
-    a place among numbers that only seem equal: so those rank as equal ones do, by the earlier submission (A16).
-    Times are left out, and of a defence whatever it used: each fault of its costs time and a sandbox.
+    A team with enough submissions could learn the answers on single pictures from finer numbers (C9), and from the
+    order of numbers that only look equal; so numbers that look equal rank by the earlier submission (A16). Times are
+    left out, and so is everything that a defence used, since each of its faults costs time and a sandbox.
     """
     order = {part.id: number for number, part in enumerate(results.submissions)}
     return results.model_copy(
@@ -137,7 +137,7 @@ def _coarse_results(results: Results) -> Results:
 
 
 def without_faults(part: SubmissionPart) -> SubmissionPart:
-    """Returns a defence without its faults, each a picture that counts as misclassified (C3), and their traces."""
+    """Returns a defence's part without its faults, each a picture counted as misclassified (C3), and their traces."""
     if part.side is not Side.DEFENCE:
         return part
     status = "played" if part.status == "faulted" else part.status
@@ -152,7 +152,7 @@ def without_faults(part: SubmissionPart) -> SubmissionPart:
 
 
 def _coarse_board(board: LeaderboardPart, order: Mapping[str, int]) -> LeaderboardPart:
-    """Returns a board of rounded numbers; `order` is that in which submissions were received."""
+    """Returns a board with rounded numbers; `order` is the order in which submissions were received."""
     rows = [_coarse_row(row, board) for row in board.rows]
     sign = -1 if board.more_is_better else 1
 
@@ -199,7 +199,7 @@ def _coarse_row(row: RowPart, board: LeaderboardPart) -> RowPart:
 
 
 def _coarse_number(number: float | None, unit: str) -> float | None:
-    """Returns a number to a hundredth of the largest: percent and points run to 100, what has no unit to 1."""
+    """Returns a number rounded to a hundredth of the largest one: 100 for percent and points, 1 without a unit."""
     return None if number is None else round(number, _coarse_digits(unit))
 
 
@@ -208,10 +208,10 @@ def _coarse_digits(unit: str) -> int:
 
 
 def _coarse_limits(number: float | None, limits: tuple[float, float] | None, unit: str) -> tuple[float, float] | None:
-    """Returns limits at equal distances from the rounded number, which is half the interval's width, rounded up.
+    """Returns limits at equal distances from the rounded number: half the interval's width, rounded up.
 
-    Limits that are rounded by themselves pass from one hundredth to the next at other pictures than the number does,
-    so that the three together would be finer than a hundredth.
+    If the limits were rounded separately, they would change to the next hundredth at other pictures than the number
+    does, and the three together would reveal more than a hundredth.
     """
     if number is None or limits is None:
         return None
@@ -223,9 +223,9 @@ def _coarse_limits(number: float | None, limits: tuple[float, float] | None, uni
 
 
 def redact_queries(parts: Sequence[QueryPart]) -> list[QueryPart]:
-    """Returns what attacks asked, without what an attack can choose finely: it has seen hidden pictures.
+    """Returns the statistics of queries without the digits that an attack, which sees hidden pictures, can choose.
 
-    Numbers of queries have two figures, and a curve tells the share after 1, 2, 5, 10, 20, 50 queries and so on.
+    Numbers of queries have two figures, and a curve has the share after 1, 2, 5, 10, 20, 50 queries and so on.
     """
     return [
         replace(
@@ -246,7 +246,7 @@ def _coarse_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]
 
 
 def round_to_figures(amount: float | None) -> float | None:
-    """Returns a measured amount to two figures."""
+    """Returns a measured amount rounded to two figures."""
     if not amount:
         return amount
     rounded = round(amount, FIGURES - 1 - floor(log10(abs(amount))))
@@ -254,7 +254,7 @@ def round_to_figures(amount: float | None) -> float | None:
 
 
 def _finding_summary(finding: FindingPart) -> str:
-    """Returns what a finding rests on, in counts: on record are the first disagreements only."""
+    """Returns the counts behind a finding; "at least" if only the first disagreements were recorded."""
     if finding.kind is FindingKind.REFUSED:
         return f"{finding.compared:,} compared."
     mismatches = len(finding.disagreements)
@@ -263,7 +263,7 @@ def _finding_summary(finding: FindingPart) -> str:
 
 
 def _waiting_part(part: WaitingPart, jobs: Mapping[str, str]) -> WaitingPart:
-    """Returns who waits, without the words of the fault: they may name our machines."""
+    """Returns a waiting job without the fault's message, which may name our machines."""
     return part.model_copy(update={"job": jobs.get(part.job, "job"), "message": ""})
 
 
@@ -309,7 +309,7 @@ def _value_part(part: ValuePart, digits: int) -> ValuePart:
 
 
 def _with_new_names(text: str, names: Mapping[str, str]) -> str:
-    """Returns our words with the findings that they name under their new names."""
+    """Returns a text of ours with the findings' ids replaced by their public names."""
     for old, new in names.items():
         text = text.replace(f"finding {old}", new).replace(old, new)
     return text
@@ -345,7 +345,7 @@ def _rounded_limits(limits: tuple[float, float] | None, digits: int = POINT_DIGI
 
 
 def redact_contest_event(event: events.Event) -> dict[str, Any] | None:
-    """Returns what is shown of a withheld event of a contest's ledger; None where all of it is shown."""
+    """Returns the shown part of a withheld event of a contest's ledger; None if all of it is shown."""
     match event:
         case contest_events.TeamAdded():
             organizers = sum(person.organizer for person in event.people)
@@ -362,12 +362,12 @@ def redact_contest_event(event: events.Event) -> dict[str, Any] | None:
 
 
 def redact_sealed_event(event: events.Event) -> dict[str, Any] | None:
-    """Returns what a sealed bundle shows of an event of a round: a few in full, of the others the leaf alone."""
+    """Returns None for a round's event that a sealed bundle shows; {} for the others, of which it has only the leaf."""
     return None if isinstance(event, _SEALED_EVENTS) else {}
 
 
 def redact_full_event(event: events.Event) -> dict[str, Any] | None:
-    """Returns what a full bundle shows of an event of a round: everything."""
+    """Returns None: a full bundle shows all of a round's events."""
     del event
     return None
 
@@ -383,7 +383,7 @@ _WithheldInPart = (
 
 
 class _RedactedTeam(BaseModel):
-    """What is said of a team in place of its people."""
+    """The public part of a `team_added` event: counts instead of people."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     kind: Literal["team_added"]
@@ -392,7 +392,7 @@ class _RedactedTeam(BaseModel):
     organizers: Annotated[int, Field(ge=0, le=1000)]
 
     def to_event(self) -> contest_events.TeamAdded:
-        """Returns the act with nobody's name; Season asks of people only whether they are organizers."""
+        """Returns an event with placeholder names; `Season` only uses whether people are organizers."""
         named = [
             contest_events.PersonRecord(id=f"{self.team} {number}", name="withheld", organizer=number < self.organizers)
             for number in range(self.people)
@@ -401,7 +401,7 @@ class _RedactedTeam(BaseModel):
 
 
 class _RedactedRefusal(BaseModel):
-    """What is said of a refused submission; the reasons name people."""
+    """The public part of a `submission_refused` event, without the reasons, which name people."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["submission_refused"]
@@ -411,7 +411,7 @@ class _RedactedRefusal(BaseModel):
     arrival: str = ""
 
     def to_event(self) -> contest_events.SubmissionRefused:
-        """Returns the act without its reasons."""
+        """Returns the event without its reasons."""
         shown = self.model_dump(exclude={"kind"})
         return contest_events.SubmissionRefused(actor="withheld", name="", **shown, problems=["withheld"])
 
@@ -430,11 +430,11 @@ _STAND_INS: dict[str, tuple[type[_WithheldInPart], dict[str, Any]]] = {
         (contest_events.AppealDecided, {"reason": "withheld"}),
     )
 }
-"""What stands for the withheld fields of an act, by its kind."""
+"""Kind of event -> its class and the placeholders for its withheld fields."""
 
 
 def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.ContestEvent:
-    """Returns the act that a withheld entry of a contest's ledger is said to be. Raises NotGenuine for none."""
+    """Returns the event of the public part of a withheld entry. Raises NotGenuine if it describes none."""
     kind = public.get("kind")
     try:
         if isinstance(kind, str) and "." in kind:
@@ -456,27 +456,27 @@ def _parse_shown_fields(kind: str, public: dict[str, Any], place: str) -> contes
 
 
 def redact_round_opened(event: events.RoundOpened) -> dict[str, Any]:
-    """Returns a round's first event without digests that labels could be guessed from."""
+    """Returns a round's first event without the digests from which labels could be guessed."""
     task = event.task.model_dump(mode="json") | {"digest": WITHHELD, "pixels": WITHHELD, "labels": WITHHELD}
     return event.model_dump(mode="json") | {"task": task}
 
 
 def redact_finding(number: int, event: events.FindingMade) -> dict[str, Any]:
-    """Returns a finding without answers: against whom, of which kind, and how many comparisons there were."""
+    """Returns a finding without answers: its submission, its kind, and the number of comparisons."""
     public_fields = {"kind", "submission", "finding", "rules", "compared", "length", "batch", "image"}
     summary = f"a finding of the kind {event.finding.value}; its evidence is withheld until the labels are released"
     return _blank_fields(event, public_fields) | {"id": f"finding-{number}", "summary": summary}
 
 
 def redact_replay(number: int, event: events.ReplayJudged) -> dict[str, Any]:
-    """Returns what a replay covered, without the job's id, which is a digest."""
+    """Returns the counts of a replay, without the job's id, which is a digest."""
     body = event.model_dump(mode="json")
     counts = {key: value for key, value in body.items() if isinstance(value, int | float)}
     return _blank_fields(event, {"kind", "submission"}) | counts | {"job": f"replay-{number}"}
 
 
 def _blank_fields(event: BaseModel, public_fields: AbstractSet[str]) -> dict[str, Any]:
-    """Returns an event as JSON with every field but the shown ones empty."""
+    """Returns an event as JSON in which all fields except `public_fields` are empty."""
     body = event.model_dump(mode="json")
     kinds = type(event).model_fields
     return {key: value if key in public_fields else _empty_value(kinds[key].annotation) for key, value in body.items()}

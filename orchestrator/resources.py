@@ -1,10 +1,10 @@
-"""Where the things lie that are shipped with this software, in a checkout and in an installed package."""
+"""Finds the files that are shipped with this software, in a checkout and in an installed package."""
 
 from pathlib import Path
 
 
 def resource_path(*parts: str) -> Path:
-    """Returns the path of something shipped: `images/...`, `examples/...`, `docs/...`, `k8s/...` or `schemas/...`."""
+    """Returns the path of a shipped file: `images/...`, `examples/...`, `docs/...`, `k8s/...` or `schemas/...`."""
     package = Path(__file__).resolve().parent
     installed = package / "_share"
     return (installed if installed.is_dir() else package.parent).joinpath(*parts)

@@ -1,7 +1,7 @@
-"""The JSON schemas of every text that crosses our border, made from the models that check it.
+"""Makes the JSON schemas of all texts that come in or go out, from the models that validate them.
 
-`make schemas` writes them to schemas/ by `python -m orchestrator.schemas schemas`; a test fails when a file there is
-out of step.
+`make schemas` writes them to schemas/ with `python -m orchestrator.schemas schemas`; a test fails if a file there is
+out of date.
 """
 
 import json
@@ -35,7 +35,7 @@ def schema_documents() -> dict[str, str]:
 
 
 class _UntitledFields(GenerateJsonSchema):
-    """Leaves out the titles that only repeat a field's name."""
+    """Leaves out titles, which would only repeat a field's name."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class names it
         return False
@@ -47,14 +47,14 @@ def _model_schema(model: type[BaseModel], title: str, mode: Any = "validation") 
 
 
 def _events_schema() -> dict[str, Any]:
-    every: Any = Union[tuple(event_models().values())]  # noqa: UP007  of models that are found at run time
+    every: Any = Union[tuple(event_models().values())]  # noqa: UP007  the models are found at run time
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[every, Field(discriminator="kind")])
     schema = adapter.json_schema(schema_generator=_UntitledFields)
     return {"$schema": DIALECT, "title": "The events of a round's ledger"} | schema
 
 
 def _contest_schema() -> dict[str, Any]:
-    """Returns the contest file's schema with the options of every dataset and the rules of every format in it."""
+    """Returns the contest file's schema, including the options of every dataset and the rules of every format."""
     schema = _model_schema(ContestFile, "A contest file, contest.yaml")
     definitions: dict[str, Any] = schema["$defs"]
     rules = {name: plugins.load_plugin("formats", name).rules_type for name in plugins.plugin_names("formats")}
@@ -99,7 +99,7 @@ def _messages_schema() -> dict[str, Any]:
 
 
 def _require_constants(definition: dict[str, Any]) -> None:
-    """Makes `type` and `protocol` required: our models fill them in, but they are always on the wire."""
+    """Makes `type` and `protocol` required: our models have defaults for them, but messages always contain them."""
     properties = definition.get("properties", {})
     constants = [name for name, field in properties.items() if "const" in field]
     for name in constants:
@@ -109,7 +109,7 @@ def _require_constants(definition: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes every schema into the folder that is named."""
+    """Writes all schemas into the folder that is the only argument."""
     if len(arguments) != 1:
         sys.exit("usage: python -m orchestrator.schemas FOLDER")
     folder = Path(arguments[0])

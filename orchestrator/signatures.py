@@ -1,4 +1,4 @@
-"""Signatures of bundles and receipts: Ed25519, by the `cryptography` library."""
+"""Signs bundles and receipts, and verifies their signatures: Ed25519, by the `cryptography` library."""
 
 import hashlib
 import os
@@ -16,14 +16,14 @@ _LOST_REMEDY = "put it back from a copy of the folder, see `sparring explain sea
 
 
 class SigningKey:
-    """The organizers' key. Who holds it can speak in their name: its file is readable by its owner only."""
+    """The organizers' private key. Whoever has it can sign in their name, so only its owner can read its file."""
 
     def __init__(self, private: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(private)
 
     @classmethod
     def read_file(cls, path: Path) -> "SigningKey":
-        """Returns the key in a file. Raises StoreFault when it is lost or damaged: no other can take its place."""
+        """Returns the key in a file. Raises StoreFault if it is lost or damaged, since no other key can replace it."""
         try:
             private = path.read_bytes()
         except FileNotFoundError:
@@ -36,9 +36,9 @@ class SigningKey:
 
     @classmethod
     def read_or_generate(cls, path: Path) -> "SigningKey":
-        """Returns the key in a file, drawn where there is none yet. Raises StoreFault when it cannot be kept.
+        """Returns the key in a file, and generates one if there is none yet. Raises StoreFault if it cannot be kept.
 
-        An empty file is one whose drawing was killed: nothing was signed yet.
+        If the file is empty, the process that generated the key was killed, and nothing was signed with it yet.
         """
         try:
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
@@ -53,12 +53,12 @@ class SigningKey:
 
     @property
     def public_key(self) -> bytes:
-        """The 32 bytes that others check signatures with."""
+        """The 32 bytes of the public key, with which others verify signatures."""
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     @property
     def fingerprint(self) -> str:
-        """What people compare: see `fingerprint`."""
+        """The fingerprint of the public key, which people compare: see `fingerprint`."""
         return fingerprint(self.public_key)
 
     def sign(self, data: bytes) -> bytes:
@@ -67,7 +67,7 @@ class SigningKey:
 
 
 def fingerprint(public: bytes) -> str:
-    """Returns `sha256:` and 64 hex digits, the digest of a public key."""
+    """Returns the digest of a public key: `sha256:` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(public).hexdigest()
 
 

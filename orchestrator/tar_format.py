@@ -1,8 +1,8 @@
-"""The tar format, in one place: headers, their numbers and names, extended headers, padding, and the walk along them.
+"""The tar format: headers, their numbers and names, extended headers, padding, and the loop that reads members.
 
-Each part says what POSIX (ustar, pax) and GNU tar define, and reads hostile bytes: nothing is unpacked, and of a stream
-one header or one extended header is held at a time. What a reader refuses, tolerates and how much it reads is not
-decided here: `read_members` takes the bytes from a `TarSource`, which has the bounds, and asks `TarRules`.
+It follows the definitions of POSIX (ustar, pax) and GNU tar, and reads hostile bytes: it unpacks nothing, and holds one
+header or one extended header of a stream at a time. Each reader decides what to refuse and tolerate, and how much to
+read: `read_members` takes the bytes from its `TarSource`, which has the bounds, and asks its `TarRules`.
 """
 
 import re
@@ -18,22 +18,22 @@ FILE, OLD_FILE, HARD_LINK, LINK, CHARACTER_DEVICE, BLOCK_DEVICE, FOLDER, FIFO, R
 RECORDS, GLOBAL_RECORDS, LONG_NAME, LONG_LINK = b"x", b"g", b"L", b"K"
 SPARSE = b"S"
 EXTENSIONS = frozenset({RECORDS, GLOBAL_RECORDS, LONG_NAME, LONG_LINK})
-"""Headers whose content says more about the member after them, or about all members."""
+"""The kinds of extended headers, whose content describes the next member, or all members."""
 POSIX, GNU = b"ustar\x0000", b"ustar  \0"
-"""What stands in a header of each form, in place of `magic`."""
+"""The value of a header's `magic` in each form."""
 SPARSE_RECORD = "GNU.sparse."
-"""How the records of a file with holes begin, in pax headers."""
+"""The prefix of the records of a sparse file in pax headers."""
 _MAGIC_OF_PREFIX = POSIX[:6]
 _STAR_TRAILER = b"tar\0"
 _LENGTH = re.compile(rb"(\d{1,8}) ")
 _DECIMAL = re.compile(rb"\d{1,19}")
 _OCTAL = re.compile(rb"[0-7]+")
 _BINARY = 0x80
-"""The first byte of a number that is written in binary; with more bits set, it is negative or too large."""
+"""The first byte of a binary number; if more of its bits are set, the number is negative or too large."""
 
 
 class TarDefect(StrEnum):
-    """What no reader accepts: bytes that the format gives no meaning, and what programs are known to read otherwise."""
+    """Defects that no reader accepts: bytes without a meaning in the format, or read differently by known programs."""
 
     CHECKSUM = "a header's checksum is wrong"
     NUMBER = "a header's number is none"
@@ -43,11 +43,11 @@ class TarDefect(StrEnum):
     STAR_PREFIX = "a header of the old form of star, whose prefix is shorter"
     GNU_PREFIX = "a GNU header with times where others have a prefix"
     BETWEEN = "a header for all members before the member of another"
-    """Go's archive/tar, which unpacks images on nodes, forgets at a global header what was said of the next member."""
+    """Go's archive/tar, which unpacks images on nodes, drops the next member's extended header at a global header."""
 
 
 class TarDefectError(ValueError):
-    """The bytes are no tar; `defect` is why."""
+    """The bytes are no valid tar; `defect` says why."""
 
     def __init__(self, defect: TarDefect) -> None:
         super().__init__(str(defect))
@@ -56,78 +56,78 @@ class TarDefectError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TarHeader:
-    """One header: a block of which every field is read when it is asked for. Numbers raise TarDefectError."""
+    """One header. Its properties read their fields from the block when used; numbers may raise TarDefectError."""
 
     block: bytes
 
     @property
     def kind(self) -> bytes:
-        """What the header is of, one byte: `FILE`, `RECORDS`, or what nobody knows."""
+        """The kind of the header, one byte: `FILE`, `RECORDS`, or any other value, also an unknown one."""
         return self.block[156:157]
 
     @property
     def magic(self) -> bytes:
-        """The field and its version that tell `POSIX` from `GNU`."""
+        """The magic and version fields, which distinguish `POSIX` from `GNU`."""
         return self.block[257:265]
 
     @property
     def has_prefix(self) -> bool:
-        """Whether it is of a form that has the beginning of the name in `prefix`."""
+        """Whether the header's form has the beginning of the name in `prefix`."""
         return self.block[257:263] == _MAGIC_OF_PREFIX
 
     @property
     def prefix(self) -> bytes:
-        """Where POSIX has the beginning of a name, GNU has times; its bytes as they are."""
+        """The raw bytes of the prefix field: the beginning of the name in POSIX's form, times in GNU's."""
         return self.block[345:500]
 
     @property
     def trailer(self) -> bytes:
-        """The last bytes, by which the old form of star is known."""
+        """The last four bytes, which mark the old form of star."""
         return self.block[508:512]
 
     @property
     def name(self) -> bytes:
-        """The name, with the prefix before it where the header is of a form that has one."""
+        """The name, with the prefix before it if the header's form has one."""
         name = field_text(self.block[:100])
         prefix = field_text(self.prefix) if self.has_prefix else b""
         return prefix + b"/" + name if prefix else name
 
     @property
     def link(self) -> bytes:
-        """Where a link leads."""
+        """The target of a link."""
         return field_text(self.block[157:257])
 
     @property
     def mode(self) -> int:
-        """The permissions, and whatever else stands there."""
+        """The mode field: the permissions, and possibly other bits."""
         return field_number(self.block[100:108])
 
     @property
     def size(self) -> int:
-        """How many bytes of content follow."""
+        """The number of content bytes that follow."""
         return field_number(self.block[124:136])
 
     @property
     def modified(self) -> int:
-        """When the content was changed last, in seconds since 1970."""
+        """The time of the last change of the content, in seconds since 1970."""
         return field_number(self.block[136:148])
 
     def require_plain_prefix(self) -> None:
-        """Raises TarDefectError where programs read the prefix in different ways."""
+        """Raises TarDefectError if programs read the prefix field in different ways."""
         if self.has_prefix and self.trailer == _STAR_TRAILER:
             raise TarDefectError(TarDefect.STAR_PREFIX)
         if self.magic == GNU and self.prefix.strip(b"\0"):
             raise TarDefectError(TarDefect.GNU_PREFIX)
 
     def require_checksum(self) -> None:
-        """Raises TarDefectError unless the checksum is that of the block, its own field taken as spaces."""
+        """Raises TarDefectError unless the checksum matches the block, in which its own field counts as spaces."""
         total = sum(self.block[:148]) + 8 * ord(" ") + sum(self.block[156:])
         if total != field_number(self.block[148:156]):
             raise TarDefectError(TarDefect.CHECKSUM)
 
 
 class PaxRecord(NamedTuple):
-    """One record of an extended header: `LENGTH KEY=VALUE` and a line's end. `equals` is empty where there is none."""
+    """One record of an extended header: `LENGTH KEY=VALUE` and a line feed. `equals` is empty if there is no `=`."""
 
     digits: bytes
     key: bytes
@@ -136,10 +136,10 @@ class PaxRecord(NamedTuple):
 
 
 def pax_records(extension: bytes) -> Iterator[PaxRecord]:
-    """Yields the records of an extended header, which have to fill it.
+    """Yields the records of an extended header, which must fill it completely.
 
-    Each is walked by the length that stands before it: a value may hold anything, also what looks like a record.
-    Raises TarDefectError at the first that is not as long as it says.
+    The length before each record gives its end, since a value may contain anything, also bytes that look like a record.
+    Raises TarDefectError at the first record whose length is wrong.
     """
     at = 0
     while at < len(extension):
@@ -152,21 +152,21 @@ def pax_records(extension: bytes) -> Iterator[PaxRecord]:
 
 
 def pax_size(text: bytes) -> int:
-    """Returns the size that a record says: decimal digits. Raises TarDefectError."""
+    """Returns the size in a record's value, decimal digits. Raises TarDefectError."""
     if not _DECIMAL.fullmatch(text):
         raise TarDefectError(TarDefect.SIZE)
     return int(text)
 
 
 def field_text(field: bytes) -> bytes:
-    """Returns a header's text, or a long name of GNU's: what stands before the first NUL."""
+    """Returns the bytes before the first NUL of a header's text field, or of a GNU long name."""
     return field.partition(b"\0")[0]
 
 
 def field_number(field: bytes) -> int:
-    """Returns a header's number, never negative: octal digits, or binary where its first bit is set.
+    """Returns the number in a header's field, never negative: octal digits, or binary if its first bit is set.
 
-    Raises TarDefectError for another character, a sign, and bits beyond those of the bytes after the first.
+    Raises TarDefectError for other characters, and for a binary number that is negative or uses bits of the first byte.
     """
     if field[0] & _BINARY:
         if field[0] != _BINARY:
@@ -181,27 +181,27 @@ def field_number(field: bytes) -> int:
 
 
 def padding_bytes(size: int) -> int:
-    """Returns how many bytes fill the last block of a content."""
+    """Returns the number of bytes that fill the last block of a content of this size."""
     return -size % BLOCK_BYTES
 
 
 class TarSource(Protocol):
-    """The bytes of a stream, within the bounds of whoever reads, whose errors its methods raise."""
+    """The bytes of a stream within a reader's bounds; its methods raise the reader's own errors."""
 
     def take(self, count: int) -> bytes:
-        """Returns so many bytes. Fewer at the end of the stream, where that is tolerated."""
+        """Returns `count` bytes, or fewer at the end of a stream if the reader tolerates that."""
         ...
 
     def skip(self, count: int) -> None:
-        """Passes over so many bytes, which have to be there."""
+        """Skips `count` bytes, which must exist."""
         ...
 
     def begin_content(self, size: int) -> None:
-        """Notes that so many bytes of a member's content come next, and their padding."""
+        """Begins a member's content: the next `size` bytes, with their padding."""
         ...
 
     def end_content(self) -> None:
-        """Passes over what nobody took of the content, and over its padding."""
+        """Skips the bytes of the content that were not taken, and its padding."""
         ...
 
 
@@ -209,32 +209,32 @@ MemberT = TypeVar("MemberT", covariant=True)  # noqa: PLC0105  the name of what 
 
 
 class TarRules(Protocol[MemberT]):
-    """What one reader refuses and tolerates, with its own errors. It keeps what extended headers said."""
+    """The rules by which one reader refuses members, with its own errors. It keeps the data of extended headers."""
 
     def check_form(self, header: TarHeader) -> None:
-        """Refuses a header of a form that is not read. Its checksum was not looked at."""
+        """Raises an error for a header of an unsupported form. Its checksum is not verified yet."""
         ...
 
     def check_extension_size(self, size: int) -> None:
-        """Refuses an extended header that is too long to be held."""
+        """Raises an error for an extended header that is too long."""
         ...
 
     def add_extension(self, kind: bytes, data: bytes) -> None:
-        """Keeps what an extended header says, whose kind is one of `EXTENSIONS`."""
+        """Keeps the data of an extended header, whose kind is one of `EXTENSIONS`."""
         ...
 
     def end_member(self, header: TarHeader) -> tuple[MemberT, int]:
-        """Returns a member and the bytes of its content, and forgets the extended headers before it."""
+        """Returns a member and its content's size in bytes, and drops the extended headers before it."""
         ...
 
 
 def read_members(source: TarSource, rules: TarRules[MemberT]) -> Iterator[MemberT]:
-    """Yields every member up to a block of zeros, or to the end of a source that tolerates a short one.
+    """Yields every member up to a block of zeros, or up to the end if the source tolerates an early one.
 
-    While a member is looked at its content comes next in the source; what is left of it is passed afterwards.
+    After a member is yielded, its content comes next in the source; the rest of it is skipped before the next member.
 
     Raises:
-        TarDefectError: a header or an extended header is not of the format.
+        TarDefectError: a header or an extended header breaks the format.
     """
     is_described = False
     while len(block := source.take(BLOCK_BYTES)) == BLOCK_BYTES and any(block):
