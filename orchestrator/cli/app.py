@@ -1,4 +1,4 @@
-"""The whole command line, with every command, for who calls commands from Python."""
+"""The command line with all commands, for code that calls commands from Python."""
 
 from orchestrator.cli.commands import make_app
 

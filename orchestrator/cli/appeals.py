@@ -1,4 +1,4 @@
-"""`sparring appeal`: objections of teams, and the review board's decisions."""
+"""`sparring appeal`: appeals of teams, and the review board's decisions."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -24,7 +24,7 @@ def file(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Note a team's objection about its own submission, or about one finding against it."""
+    """Record a team's appeal about its own submission, or about one finding against it."""
     with seasons.administer(folder, by) as admin:
         _print([appeals.file_appeal(admin, team, submission, text, finding)], as_json=as_json)
 

@@ -17,13 +17,13 @@ from orchestrator.errors import UsageError
 
 _DIGITS_SIDE = 8
 _LARGEST_SEED = 2**63 - 1
-"""The largest that PyTorch takes."""
+"""The largest seed that PyTorch accepts."""
 _SPLITS = ("train", "test")
 app = typer.Typer(no_args_is_help=True, help="Make the organizers' own classifiers.")
 
 
 class RecipeName(StrEnum):
-    """How the network is trained."""
+    """The training method of a network."""
 
     CLEAN = "clean"
     FGSM = "fgsm"
@@ -32,7 +32,7 @@ class RecipeName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PictureOptions:
-    """Which pictures are learned: the digits, or archives."""
+    """Options for the pictures to train on: the digits, or archives."""
 
     only: Annotated[list[str] | None, typer.Option(help="Train only on this class; may be repeated.")] = None
     side: Annotated[int, typer.Option(help="Height and width of the digits in pixels: 8 or 28.")] = _DIGITS_SIDE

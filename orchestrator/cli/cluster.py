@@ -1,4 +1,4 @@
-"""`sparring cluster`: a contest's rounds on a Kubernetes cluster, looked at before and after."""
+"""`sparring cluster`: what organizers do with a Kubernetes cluster before and after a contest's rounds."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ def render(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a round would create on the cluster, for review. Nothing is created, and no cluster is asked.
+    """Print the objects that a round would create on the cluster, for review. Creates nothing, and asks no cluster.
 
     The output is a stream of YAML documents, as kubectl reads them.
     """

@@ -20,7 +20,7 @@ from orchestrator.sandboxes.base import Check, CheckStatus
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster is meant."""
+    """Options that select the cluster."""
 
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="How to reach the cluster; default: this pod's, or KUBECONFIG.")
@@ -29,13 +29,13 @@ class ClusterOptions:
 
     @property
     def access(self) -> ClusterAccess:
-        """The same for what connects."""
+        """These options as the use cases take them."""
         return ClusterAccess(self.kubeconfig, self.context)
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightFlags:
-    """What is tried beside reading."""
+    """Options for the checks that start pods."""
 
     look_only: Annotated[
         bool, typer.Option("--look-only", help="Make no pods: read, and show what the last network probe found.")

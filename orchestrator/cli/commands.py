@@ -1,6 +1,6 @@
-"""The commands of `sparring`, by what they are for, and the module of this folder that each is in.
+"""The commands of `sparring`, grouped by purpose, each with its module in this folder.
 
-`sparring board` imports the module of `board` alone: importing all of them takes longer than most commands take.
+`sparring board` imports only the module of `board`: importing all modules takes longer than most commands.
 """
 
 import gc
@@ -93,12 +93,12 @@ _PANELS: Mapping[str, Mapping[str, _Command]] = {
         "cluster": _Command("cluster"),
     },
 }
-"""The commands by what they are for, as `sparring --help` shows them."""
+"""The commands, grouped by purpose as in `sparring --help`."""
 _COMMANDS = {name: command for commands in _PANELS.values() for name, command in commands.items()}
 
 
 def make_app(name: str | None = None) -> typer.Typer:
-    """Returns the command line: with one command or group, by its name, or with all of them."""
+    """Returns the command line with the command or group `name`, or with all of them for None."""
     app = typer.Typer(
         name="sparring",
         no_args_is_help=True,
@@ -140,7 +140,7 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line. What was imported stays to the end: the garbage collector need never look at it."""
+    """Runs the command line. Excludes the imported modules, which stay to the end, from garbage collection."""
     words = sys.argv[1:]
     app = make_app(words[0] if words and words[0] in _COMMANDS else None)
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What every command shares: output, errors and exit codes.
+"""Output, errors and exit codes of all commands.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submission's fault or a failed check,
 2 usage, 3 infrastructure, 130 ended by the operator.
@@ -36,11 +36,11 @@ from orchestrator.errors import (
 )
 
 _FILE_COLUMNS = 180
-"""Columns where nobody says how many there are, in a file or a log: there names need not be broken."""
+"""The width in columns for a file or a log, which has none of its own: wide enough to break no names."""
 
 
 class _WideConsole(Console):
-    """A console that is a page wide where it is no terminal and nobody says how wide it is."""
+    """A console with the width `_FILE_COLUMNS` if it is no terminal and its width is not set."""
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -69,16 +69,16 @@ Unisolated = Annotated[
     ),
 ]
 OTHER_SPELLINGS = ("--license", "--flavour")
-"""Options that are accepted beside those that documents use: American spelling, and former names."""
+"""Options that are accepted but not documented: American spelling, and former names."""
 GC_THRESHOLDS = (50_000, 20, 50)
-"""How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
+"""Thresholds for rare garbage collection: a large round has millions of objects that stay, and few cycles."""
 P = ParamSpec("P")
 PARSER_ERROR: Any = typer.BadParameter.__bases__[0]
-"""What the parser of the command line raises for an option, argument or command that is not there or not right."""
+"""The exception of the command line's parser for an option, argument or command that is unknown or invalid."""
 
 
 class ExitCode(IntEnum):
-    """What a command's exit status means."""
+    """The exit codes of commands."""
 
     FINE = 0
     FAILED = 1
@@ -88,7 +88,7 @@ class ExitCode(IntEnum):
 
 
 def exit_code(error: SparringError) -> ExitCode:
-    """Returns the exit status that tells an error's kind."""
+    """Returns the exit code for an error."""
     match error:
         case Rejected() | SubmissionFault() | NotGenuine():
             return ExitCode.FAILED
@@ -103,9 +103,10 @@ def exit_code(error: SparringError) -> ExitCode:
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
-    """Wraps a command: our errors become one clear message and an exit code; with `--json`, one JSON document.
+    """Wraps a command so that our errors become a message, or with `--json` a JSON document, and an exit code.
 
-    A parameter whose type is a dataclass stands for its fields: options that belong together come as one value.
+    A parameter whose type is a dataclass becomes one option for each of its fields, so that options that belong
+    together are one value.
     """
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
@@ -131,16 +132,16 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _require_utf_8(arguments: Iterable[object]) -> None:
-    """Raises UsageError where an argument, or the whole path that it stands for, is not UTF-8.
+    """Raises UsageError if an argument, or the absolute path that it stands for, is not UTF-8.
 
-    Ledgers, JSON documents and pages are UTF-8: they could not name what lies there.
+    Ledgers, JSON documents and pages are UTF-8, and so could not name such a path.
     """
     for argument in arguments:
         for value in argument if isinstance(argument, list | tuple) else [argument]:
             if not isinstance(value, str | Path):
                 continue
             text = str(value)
-            with contextlib.suppress(OSError):  # the folder that we are in is gone
+            with contextlib.suppress(OSError):  # the current folder was removed
                 text = str(Path(value).absolute()) if isinstance(value, Path) or os.path.lexists(value) else value
             try:
                 text.encode()
@@ -150,7 +151,7 @@ def _require_utf_8(arguments: Iterable[object]) -> None:
 
 
 def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[inspect.Parameter]:
-    """Yields a command's parameters, each group in its place taken apart."""
+    """Yields a command's parameters, with each dataclass replaced by its fields."""
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in groups:
             yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -164,7 +165,7 @@ def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[
 
 
 def parse_side(text: str | Side) -> Side:
-    """Returns a side by its name, in either spelling. Raises what the parser of the command line reports."""
+    """Returns a side by its name, in either spelling. Raises the parser's exception for any other text."""
     if isinstance(text, Side):
         return text
     try:
@@ -190,15 +191,15 @@ def print_error(error: SparringError) -> None:
 
 
 def _error_document(error: SparringError) -> dict[str, Any]:
-    """Returns an error as `--json` tells it."""
+    """Returns an error as the JSON document that `--json` prints."""
     problems = [{"place": p.place, "what": p.what, "remedy": p.remedy} for p in getattr(error, "problems", ())]
     return {"error": {"code": error.code, "message": str(error), "problems": problems}}
 
 
 def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoReturn:
-    """Runs the command line and ends; with `--json` among its words, what its parser refuses is a JSON document too.
+    """Runs the command line and exits. With `--json` among the words, an error of the parser is a JSON document too.
 
-    `name` is what its help calls it, None for the program's own name.
+    `name` is the program's name in help texts, None for its own name.
     """
     gc.set_threshold(*GC_THRESHOLDS)
     try:
@@ -210,7 +211,7 @@ def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoRe
 
 
 def print_sentences(stream: Console, text: str) -> None:
-    """Prints sentences, broken at spaces on a terminal and nowhere else. Commands and paths are printed unbroken."""
+    """Prints sentences, wrapped at spaces only on a terminal. Print commands and paths without this function."""
     stream.print(text, soft_wrap=not stream.is_terminal)
 
 
@@ -220,11 +221,11 @@ def print_json(document: Any) -> None:
 
 
 def safe_text(text: str, limit: int = 300) -> str:
-    """Returns text of a submission fit for the terminal: no control characters, no markup."""
+    """Returns a submission's text as it may be printed on a terminal: without control characters and markup."""
     return escape(printable(text, limit))
 
 
 def quiet_logs(*, log_json: bool = False, verbose: bool = False, watched: bool = False) -> None:
-    """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings and progress."""
+    """Configures logs: only warnings and progress if a person watches and does not want all lines, else all lines."""
     quiet = (watched or err.is_terminal) and not (verbose or log_json)
     logs.configure_logging(json_lines=log_json, verbose=verbose, quiet=quiet)

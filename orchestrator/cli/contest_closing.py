@@ -1,4 +1,4 @@
-"""`sparring contest close` and `contest reopen`: whether submissions are received, by an act of the organizers."""
+"""`sparring contest close` and `contest reopen`: organizers close submissions early, and open them again."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -44,7 +44,7 @@ def close(
 
 
 def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
-    """Prints what closing would mean. Raises UsageError where submissions cannot be closed."""
+    """Prints the effects of closing. Raises UsageError if submissions cannot be closed."""
     if preview.obstacle:
         raise UsageError(preview.obstacle)
     if as_json:

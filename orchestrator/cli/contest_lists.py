@@ -1,4 +1,4 @@
-"""`sparring contest show`, `team list` and `submission list`: what a contest's ledger says now. They change nothing."""
+"""`sparring contest show`, `team list` and `submission list`: show a contest's present state, and change nothing."""
 
 from dataclasses import asdict, replace
 from typing import Annotated, Any
@@ -83,7 +83,7 @@ def submissions(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was handed in and received, in its order, and what became of it."""
+    """Show the received submissions in their order, and what became of each."""
     contest, found = seasons.read_contest(folder)
     names = [each.name for each in contest.file.all_tasks]
     if task is not None and task not in names:
@@ -160,7 +160,7 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
 
 
 def _print_table(columns: list[Column], nothing: str) -> None:
-    """Prints columns of texts that are not safe for the terminal yet, or what is said where there is no row."""
+    """Prints columns of texts after making them safe for the terminal, or `nothing` if there is no row."""
     if not columns[0].cells:
         out.print(nothing)
         return

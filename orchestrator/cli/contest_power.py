@@ -1,4 +1,4 @@
-"""`sparring contest power`: what a contest could tell and would cost, before it is announced."""
+"""`sparring contest power`: forecasts what a contest's boards could distinguish, and its cost."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ _HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class SizeOptions:
-    """How large the contest is planned."""
+    """The planned size of the contest."""
 
     attacks: Annotated[
         int, typer.Option("--attacks", min=1, max=10_000, help="Attacks, or archives of pictures, expected.")
@@ -35,7 +35,7 @@ class SizeOptions:
 
 @dataclass(frozen=True, slots=True)
 class RateOptions:
-    """What is expected of submissions and raters."""
+    """The expected rates of submissions and raters."""
 
     clean: Annotated[float, typer.Option("--clean", min=0.001, max=0.999, help="Accuracy on clean pictures.")] = 0.9
     attacked: Annotated[
@@ -53,7 +53,7 @@ class RateOptions:
 
 @dataclass(frozen=True, slots=True)
 class TimeOptions:
-    """What things take."""
+    """The expected times."""
 
     perturb_seconds: Annotated[
         float, typer.Option("--perturb-seconds", min=0, help="Seconds of an attack for a picture.")

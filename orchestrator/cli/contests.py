@@ -138,7 +138,7 @@ def check(
     warnings = contest.format.rule_warnings() + [
         warning for task in tasks for warning in contest.format.task_warnings(task)
     ]
-    if not contest.file.submissions:  # else the file is a round by itself, and no season's
+    if not contest.file.submissions:  # a file with submissions is for a round outside a season
         warnings += [
             f"a season with this file could not play its round {name}: {problem.what}; {problem.remedy}"
             for name, problems in seasons.season_problems(contest, roster).items()

@@ -1,4 +1,4 @@
-"""`sparring doctor`: what this machine has, and what to do about what it has not."""
+"""`sparring doctor`: shows what this machine has, and remedies for what it lacks."""
 
 import os
 import platform
@@ -67,11 +67,11 @@ def _machine_checks() -> list[Check]:
 
 
 def _gpu_checks(backend: Backend) -> list[Check]:
-    """Returns for each GPU of this machine whether a player in a container computed on it."""
+    """Returns a check for each GPU of this machine: whether a player in a container can compute on it."""
     try:
         backend.require_available()
         gpus = list_gpus()
-    except BackendUnavailable:  # which other checks show
+    except BackendUnavailable:  # other checks report it
         return []
     if gpus and not gpu_check.can_try(backend):
         detail = f"not tried, for want of the image {gpu_check.CUDA_IMAGE}"
@@ -111,7 +111,7 @@ def check_rows(checks: list[Check]) -> list[dict[str, str]]:
 
 
 def print_checks(checks: list[Check]) -> None:
-    """Prints checks, each with its remedy where one is needed."""
+    """Prints checks, each with its remedy if it needs one."""
     for check in checks:
         colour = _COLOURS[check.status]
         out.print(f"[{colour}]{check.status:6}[/]  {safe_text(check.name)}: {safe_text(check.detail)}", soft_wrap=True)

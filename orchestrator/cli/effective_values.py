@@ -1,4 +1,4 @@
-"""What `sparring contest check` shows of a contest file: each key with its value, defaults included."""
+"""The values that `sparring contest check` shows: each key of a contest file, including defaults."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -12,9 +12,9 @@ _SIZE_UNITS = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
 
 
 def effective_values(file: ContestFile, rules: BaseModel) -> Iterator[tuple[str, str, bool]]:
-    """Yields each key with its value and whether that is the default; tasks and entries are shown in another way.
+    """Yields each key with its value and whether that is the default, except tasks and entries, which are shown apart.
 
-    `cluster` is among them where the file has it: a contest that is played on one machine needs none of its keys.
+    Keys of `cluster` are included if the file sets one: a contest on one machine needs none of them.
 
     Args:
         file: the contest file.
@@ -33,7 +33,7 @@ def effective_values(file: ContestFile, rules: BaseModel) -> Iterator[tuple[str,
 
 
 def value_text(value: object) -> str:
-    """Returns a value as a contest file has it."""
+    """Returns a value as it is written in a contest file."""
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""`sparring round run --dry-run` on a terminal: what would run, what is reused, and what it takes."""
+"""Prints `sparring round run --dry-run`: what would run, what would be reused, and how long it would take."""
 
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +16,7 @@ _MINUTE = 60
 
 
 def print_estimates(found: list[RunEstimate], price: float | None, *, as_json: bool) -> None:
-    """Prints what each task of a round would take; `price` is what a slot costs an hour."""
+    """Prints the estimate of each task of a round; `price` is the price of a slot for an hour."""
     if as_json:
         console.print_json([_document(one, price) for one in found])
         return
@@ -35,7 +35,7 @@ def print_estimates(found: list[RunEstimate], price: float | None, *, as_json: b
 
 
 def duration_text(seconds: float | None) -> str:
-    """Returns a length of time for people: `unknown` for None, else like `12 s`, `3 min` or `2.5 h`."""
+    """Returns a duration in words: `unknown` for None, else like `12 s`, `3 min` or `2.5 h`."""
     if seconds is None:
         return "unknown"
     if seconds < 2 * _MINUTE:

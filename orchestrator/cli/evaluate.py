@@ -30,7 +30,7 @@ SHIPPED_CONTEST = ("examples", "warmup", "contest.yaml")
 
 @dataclass(frozen=True, slots=True)
 class EvaluateOptions:
-    """By which contest a defence is evaluated, on what, and where it is played."""
+    """Options of an evaluation: the contest, the pictures, and where to play."""
 
     contest: Annotated[
         Path | None,
@@ -51,7 +51,7 @@ class EvaluateOptions:
     ] = None
 
     def read_contest(self) -> Contest:
-        """Returns the contest. Raises UsageError where there is no such file."""
+        """Returns the contest. Raises UsageError if there is no such file."""
         return Contest(contest_file(self.contest or resources.resource_path(*SHIPPED_CONTEST)))
 
 
@@ -90,7 +90,7 @@ def evaluate(
 
 @contextmanager
 def _round_folder(kept: Path | None) -> Iterator[Path]:
-    """Gives the folder of the round: the one that is kept, else one that is gone afterwards."""
+    """Gives the folder of the round: `kept`, or a temporary one that is removed on exit."""
     if kept is not None:
         yield kept
         return
@@ -103,7 +103,7 @@ def _round_folder(kept: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _show(progress: EvaluationProgress) -> Iterator[EventCallback]:
-    """Shows a bar of steps on stderr, with the queries so far and what is left; gives what is told the events."""
+    """Shows a progress bar of steps and queries on stderr; yields the callback that takes the round's events."""
     with results_output.open_bar() as bar:
         task = bar.add_task("playing", total=None)
 
@@ -147,7 +147,7 @@ def _print_report(wanted: Evaluation, found: EvaluationReport, kept: Path | None
 
 
 def _accuracy_table(found: EvaluationReport) -> Table:
-    """Returns clean accuracy, that under each attack, and the worst of these; by both readings where they differ."""
+    """Returns a table of accuracies: clean, under each attack, and the worst; by both readings if they differ."""
     rows = {found.reading.value: found.by_reading[found.reading]}
     if found.readings_differ:
         rows |= {reading.value: row for reading, row in found.by_reading.items()}
@@ -182,7 +182,7 @@ def _interval_text(interval: tuple[float, float] | None) -> str:
 
 
 def _document(wanted: Evaluation, found: EvaluationReport, kept: Path | None) -> dict[str, Any]:
-    """Returns the row as `results.json` has it, what it is by each reading, and what a reader has to know."""
+    """Returns the row as `results.json` has it, the row by each reading, and notes for the reader."""
     accuracies = [column.name for column in found.columns if column.unit == evaluation.ACCURACY_UNIT]
     return {
         "submission": wanted.name,

@@ -1,4 +1,4 @@
-"""`sparring explain`: what an error's code means, and the pages that messages name, shipped with the software."""
+"""`sparring explain`: explains error codes, and shows the pages of the shipped documentation that messages name."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _ANY_HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the page says of a code: whose fault it is (`group`), the first sentence, and all of it as Markdown."""
+    """A code's section on the page of errors: whose fault it is (`group`), its first sentence, and its Markdown."""
 
     code: str
     group: str
@@ -31,7 +31,7 @@ class Explanation:
 
 
 def explanations() -> dict[str, Explanation]:
-    """Returns the section of every code, in the order of the page."""
+    """Returns the section of each code, in the order of the page."""
     page = resources.resource_path("docs", "limits-and-errors.md").read_text("utf-8")
     return {each.code: each for each in _sections(page)}
 
@@ -55,11 +55,11 @@ def page_names() -> list[str]:
 
 
 def read_page(name: str, section: str = "") -> str:
-    """Returns a page as Markdown without links, or the section of it that a heading begins.
+    """Returns a page, or one section of it, as Markdown without links.
 
     Args:
         name: one of `page_names`.
-        section: the heading as links write it: in lower case, with `-` between words; empty for the whole page.
+        section: the section's heading as in links, in lower case with `-` between words; empty for the whole page.
 
     Raises:
         UsageError: there is no such section.

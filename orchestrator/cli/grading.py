@@ -1,4 +1,4 @@
-"""`sparring grade`: people grade pictures, without a server."""
+"""`sparring grade`: grading of pictures by people, without a server."""
 
 from pathlib import Path
 from typing import Annotated
@@ -100,7 +100,7 @@ def import_(
 @app.command("status", epilog="Example: sparring grade status league")
 @console.command
 def status(folder: season.ContestDir, task: season.Task = None, as_json: Json = False) -> None:
-    """Show how far each rater is, whose answers count, and what is missing."""
+    """Show the progress of each rater, whose answers count, and which answers are missing."""
     with seasons.administer(folder) as admin:
         progress = human_grading.grading_progress(admin.contest, admin.season, task)
     if as_json:

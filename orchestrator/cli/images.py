@@ -69,7 +69,7 @@ def load(
     backend: ImageBackendName = composition.CONTAINER,
     as_json: Json = False,
 ) -> None:
-    """Bring in the image of a package or of a folder, so that contest files and commands can name it; print its id.
+    """Load the image of a package or of a folder, so that contest files and commands can name it; print its id.
 
     The command first checks every byte, as for a submission. Exits with 1 if the image is refused.
     """
@@ -89,7 +89,7 @@ def inspect(
     backend: ImageBackendName = composition.CONTAINER,
     as_json: Json = False,
 ) -> None:
-    """Read an image's configuration and files without starting it, and say what would be refused.
+    """Read an image's configuration and files without starting it, and show what admission would refuse.
 
     Exits with 1 when the image would not be admitted.
     """
@@ -159,5 +159,5 @@ def _print_image(document: dict[str, Any], inspection: Inspection) -> None:
 
 
 def _size_text(count: int) -> str:
-    """Returns a number of bytes as people say it."""
+    """Returns a number of bytes with a unit, for people."""
     return f"{count / 1024**2:.1f} MiB" if count >= 1024**2 else f"{count} bytes"

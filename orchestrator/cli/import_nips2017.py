@@ -1,4 +1,4 @@
-"""`sparring submission import`: a folder of the NIPS 2017 layout becomes a submission."""
+"""`sparring submission import`: makes a submission of a folder in the NIPS 2017 layout."""
 
 from pathlib import Path
 from typing import Annotated, Literal, cast

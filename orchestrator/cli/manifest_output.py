@@ -1,7 +1,8 @@
-"""Objects for a cluster as a stream of YAML documents.
+"""Prints objects for a cluster as a stream of YAML documents.
 
-Whoever reads it may be of an older YAML, in which `on` is a truth and `012` a number, and words of a submission's
-command are in it. So a text that is not plain in every version is quoted, and everything beyond ASCII is escaped.
+Its readers may use an older version of YAML, in which `on` is true and `012` is a number, and it contains words of a
+submission's command. So a text that is not plain in every version is quoted, and all characters outside ASCII are
+escaped.
 """
 
 import io
@@ -25,11 +26,11 @@ _SEPARATOR = "---\n"
 
 
 def yaml_stream(objects: tuple[dict[str, Any], ...]) -> str:
-    """Returns objects as YAML documents, each behind its `---`."""
+    """Returns objects as YAML documents, each after a `---`."""
     yaml = YAML()
     yaml.allow_unicode = False
     yaml.width = 2**20
-    yaml.representer.ignore_aliases = lambda *_: True  # each object for itself, readable without the others
+    yaml.representer.ignore_aliases = lambda *_: True  # without aliases, each object is readable without the others
     buffer = io.StringIO()
     for document in objects:
         buffer.write(_SEPARATOR)
@@ -38,14 +39,14 @@ def yaml_stream(objects: tuple[dict[str, Any], ...]) -> str:
 
 
 def print_manifests(rendered: RenderedJobs, *, offline: bool) -> None:
-    """Prints what would be created, behind a comment that says what it is."""
+    """Prints the objects that would be created, after a comment with the review notes."""
     for line in review_notes(rendered, offline=offline):
         sys.stdout.write(f"# {line}\n")
     sys.stdout.write(yaml_stream((*rendered.jobs, rendered.lease)))
 
 
 def manifest_document(rendered: RenderedJobs, *, offline: bool) -> dict[str, Any]:
-    """Returns the same as one document."""
+    """Returns the objects and the review notes as one JSON document."""
     return {
         "notes": review_notes(rendered, offline=offline),
         "planned": rendered.planned_jobs,
@@ -55,7 +56,7 @@ def manifest_document(rendered: RenderedJobs, *, offline: bool) -> dict[str, Any
 
 
 def review_notes(rendered: RenderedJobs, *, offline: bool) -> list[str]:
-    """Returns what a reviewer has to know of these objects."""
+    """Returns what a reviewer has to know about these objects."""
     round_ref, job_count = rendered.round_ref, len(rendered.jobs)
     lines = [
         (

@@ -1,4 +1,4 @@
-"""Places that a command is told to write to, looked at before anything else is done."""
+"""Checks the paths to which a command is to write, before it does anything else."""
 
 import errno
 import os
@@ -8,24 +8,24 @@ from pathlib import Path
 from orchestrator.errors import StoreFault, UsageError
 
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""What goes wrong with a disk, and not with what was asked for."""
+"""Errors of a full or failing disk, which are no fault of the given path."""
 
 
 def cache_folder() -> Path:
-    """Returns where a user's own files lie that can be made again."""
+    """Returns the folder for this user's cached files."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(named) if named.startswith("/") else Path.home() / ".cache") / "sparring"
 
 
 def require_folder_path(path: Path, option: str) -> Path:
-    """Returns a path at which a folder is, or can be made, and written to; nothing is made.
+    """Returns the path if it is, or can become, a folder that can be written to; creates nothing.
 
     Args:
-        path: what the operator gave.
-        option: the option or argument that it was given for.
+        path: the path that the operator gave.
+        option: the option or argument for which it was given.
 
     Raises:
-        UsageError: it cannot be.
+        UsageError: it is no such path.
         StoreFault: the disk is full or failing.
     """
     _require_writable(path, option, "the path of a folder")
@@ -35,7 +35,7 @@ def require_folder_path(path: Path, option: str) -> Path:
 
 
 def require_file_path(path: Path, option: str) -> Path:
-    """Returns a path at which a file can be written; its folder may be made. Raises as `require_folder_path` does."""
+    """Returns the path if a file can be written there, in a folder that need not exist. Raises like the other."""
     _require_writable(path, option, "the path of a file")
     if path.is_dir():
         raise UsageError(f"{option} {path}: a folder lies there; give the path of a file")
@@ -43,10 +43,10 @@ def require_file_path(path: Path, option: str) -> Path:
 
 
 def _require_writable(path: Path, option: str, description: str) -> None:
-    """Looks whether the part of a path that is there can be written to, and the rest can be its names."""
+    """Raises an error unless the existing part of a path can be written to, and the rest consists of valid names."""
     try:
         existing, missing = path.absolute(), []
-        while not os.path.lexists(existing):  # raises where a name is too long, or where a file stands for a folder
+        while not os.path.lexists(existing):  # raises if a name is too long, or a file is where a folder has to be
             missing.append(existing.name)
             existing = existing.parent
         if existing.is_symlink() and not existing.exists():

@@ -1,4 +1,4 @@
-"""`sparring pod`: what runs inside a pod. Nobody types it; the Jobs of `--engine kubernetes` do."""
+"""`sparring pod`: the commands that run inside pods. The Jobs of `--engine kubernetes` call them, not people."""
 
 import gc
 import os
@@ -24,8 +24,8 @@ def play(
     as_json: console.Json = False,
 ) -> None:
     """Play the job of this pod with its players, and write the result into the job's folder."""
-    from orchestrator.application.rounds import pod_driver  # noqa: PLC0415  a probe needs none of it
-    from orchestrator.executors.kubernetes.shared_volume import DriverOutcome  # noqa: PLC0415  a probe needs none of it
+    from orchestrator.application.rounds import pod_driver  # noqa: PLC0415  a probe does not need it
+    from orchestrator.executors.kubernetes.shared_volume import DriverOutcome  # noqa: PLC0415  a probe does not need it
 
     gc.enable()
     logs.configure_logging(json_lines=True, verbose=True, quiet=False)
@@ -41,7 +41,7 @@ def play(
 
 
 def group(*, probes: bool = True) -> typer.Typer:
-    """Returns the commands; without `probes` what these alone need is not imported."""
+    """Returns the commands; without `probes`, does not import what only the probes need."""
     commands = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
     if probes:
         from orchestrator.cli import pod_probe  # noqa: PLC0415  see above
@@ -57,7 +57,7 @@ def _nothing() -> None:
 
 
 def main() -> None:
-    """Runs the commands of this group alone: `sparring pod ...`. For `play` the collector rests during imports."""
+    """Runs the commands of this group: `sparring pod ...`. For `play`, imports run without garbage collection."""
     if probes := sys.argv[2:3] != ["play"]:
         gc.enable()
     console.run_app(group(probes=probes), sys.argv[2:], "sparring pod")

@@ -1,4 +1,4 @@
-"""`sparring pod probe`: what a probe of `sparring cluster check` does inside its pod. Nobody types it."""
+"""`sparring pod probe`: the part of a probe of `sparring cluster check` that runs inside its pod."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from orchestrator.executors.kubernetes.connectivity_probe import ProbeReport, Re
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """What the probe is to do: one of these."""
+    """What the probe does: exactly one of these options is given."""
 
     connect: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""A contest elsewhere: `sparring login`, `logout`, and what `submit --to`, `status --from` and `board --from` do."""
+"""Commands for a contest's site: `sparring login`, `logout`, and `submit --to`, `status --from` and `board --from`."""
 
 import platform
 import tempfile
@@ -30,7 +30,7 @@ from orchestrator.remote.upload import upload_file
 from orchestrator.scoring.results_file import Results
 
 _FIRST_LOOK, _LONGEST_LOOK = 1.0, 15.0
-"""Seconds between two looks at an admission: at first, and at most."""
+"""Seconds between two requests for the state of an admission: at first, and at most."""
 _results: TypeAdapter[list[Results]] = TypeAdapter(list[Results])
 
 Address = Annotated[str, typer.Argument(help="The contest's site.", metavar="URL")]
@@ -38,7 +38,7 @@ Address = Annotated[str, typer.Argument(help="The contest's site.", metavar="URL
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
-    """A site in place of a contest's folder."""
+    """Options for a site instead of a contest's folder."""
 
     to: Annotated[
         str | None, typer.Option("--to", help="The site of a contest in place of DIR: https://cup.example.org.")
@@ -53,7 +53,7 @@ class RemoteOptions:
 
 @dataclass(frozen=True, slots=True)
 class RemoteHandIn:
-    """What is handed in at a site: a path or an image, and what is said of it."""
+    """A submission to a site: a path or an image, and its description."""
 
     submission: str
     team: str
@@ -62,7 +62,7 @@ class RemoteHandIn:
     side: Side | None
 
     def words(self) -> dict[str, str]:
-        """Returns what is said of it."""
+        """Returns the description's fields as texts."""
         side = self.side.value if self.side else ""
         return {"team": self.team, "task": self.task, "name": self.name, "side": side}
 
@@ -115,7 +115,7 @@ def logout(url: Address, as_json: Json = False) -> None:
 
 
 def print_status(source: str, *, as_json: bool) -> None:
-    """Prints how the contest of a site stands, and what one's teams handed in lately.
+    """Prints the state of a site's contest, and the latest submissions of the user's teams.
 
     Raises UsageError, ServiceUnavailable.
     """
@@ -142,7 +142,7 @@ def print_status(source: str, *, as_json: bool) -> None:
 
 
 def print_boards(source: str, phase: str | None, task: str | None, *, as_json: bool) -> None:
-    """Prints what everybody may see of the boards of a site. Raises UsageError, ServiceUnavailable."""
+    """Prints the public boards of a site's contest. Raises UsageError, ServiceUnavailable."""
     client = _client(source, "")
     query = urlencode({"round": phase or "", "task": task or ""})
     document = client.get(f"/boards?{query}")
@@ -159,10 +159,10 @@ def print_boards(source: str, phase: str | None, task: str | None, *, as_json: b
 
 
 def hand_in(what: RemoteHandIn, to: str, how: RemoteOptions, *, as_json: bool) -> None:
-    """Hands in at a site, watches the admission, and keeps the receipt.
+    """Submits to a site, shows the admission, and keeps the receipt.
 
     Raises:
-        Rejected: with everything that is against it.
+        Rejected: with all reasons.
         UsageError, ServiceUnavailable: like `ServiceClient.request`.
     """
     address = client_module.service_address(to)
@@ -197,7 +197,7 @@ def _client(url: str, token: str) -> ServiceClient:
 
 
 def _poll_for_token(client: ServiceClient, begun: dict[str, Any], sleep: Callable[[float], object] = time.sleep) -> str:
-    """Returns the token once somebody approved it. Raises UsageError: nobody did, or somebody denied it."""
+    """Waits for a token's approval and returns the token. Raises UsageError if it is denied or not approved."""
     interval = max(1, int(begun["interval"]))
     while True:
         sleep(interval)
@@ -211,7 +211,7 @@ def _poll_for_token(client: ServiceClient, begun: dict[str, Any], sleep: Callabl
 
 
 def _send(client: ServiceClient, what: RemoteHandIn, *, as_json: bool) -> str:
-    """Returns the id of the arrival that a folder, a file or an image became."""
+    """Sends a folder, a file or an image to the site, and returns the arrival's id."""
     path = Path(what.submission)
     if path.is_dir():
         with tempfile.TemporaryDirectory(prefix="sparring-submit-") as place:
@@ -244,12 +244,12 @@ def _upload_bar(size: int, *, visible: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _watch_admission(client: ServiceClient, arrival: str, *, as_json: bool) -> dict[str, Any]:
-    """Returns an arrival once it was answered, and prints the steps of its admission as they come."""
+    """Prints the steps of an arrival's admission while they happen, and returns the arrival once it has an outcome."""
     printed, wait = 0, _FIRST_LOOK
     while True:
         found: dict[str, Any] = client.get(f"/arrivals/{quote(arrival)}")
         if printed > len(found["steps"]):
-            printed = 0  # it was begun again
+            printed = 0  # the admission was tried again
         if not as_json:
             for step in found["steps"][printed:]:
                 _print_step(step)
@@ -269,7 +269,7 @@ def _print_step(step: dict[str, Any]) -> None:
 
 
 def _problem(text: str) -> Problem:
-    """Returns a problem that is written as `place: what; remedy`."""
+    """Parses a problem that is written as `place: what; remedy`."""
     place, _, rest = text.partition(": ")
     what, _, remedy = rest.partition("; ")
     return Problem(place, what, remedy)

@@ -1,4 +1,4 @@
-"""`sparring replay`: a finding shown again, to whoever doubts it."""
+"""`sparring replay`: plays a finding again, for people who doubt it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -25,7 +25,7 @@ from orchestrator.execution.reproduction import (
 from orchestrator.reports.evidence import finding_text
 
 MAX_LINES = 8
-"""So many lines of a long list are shown; all of them are in the JSON document."""
+"""The most lines of a list that are shown; the JSON document has all of them."""
 
 AnswerText = Callable[[int], str]
 
@@ -169,7 +169,7 @@ def _print_pictures(reproduction: Reproduction) -> None:
 
 
 def _table(lines: Sequence[tuple[int, QuestionRow]], answer: AnswerText) -> Table:
-    """Returns questions with their answers; of many the first and the last ones."""
+    """Returns a table of questions with their answers; if there are many, only the first and the last ones."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("question", justify="right")
     for name in ("pictures of", "picture", "after silence", "in play", "then", "now", "claimed margin"):
@@ -201,7 +201,7 @@ def _is_suspicious(line: QuestionRow, finding: Finding, reproduction: Reproducti
 
 
 def _answer_alone(sessions: Sequence[ReproducedSession], suspect: QuestionRow) -> int | None:
-    """Returns what a picture is answered now where nothing else was asked before it."""
+    """Returns the present answer to a picture that was the first question of a session; None without such a session."""
     for session in sessions[:-1]:
         first = session.rows[0]
         if (first.attack, first.picture) == (suspect.attack, suspect.picture):

@@ -1,4 +1,4 @@
-"""Replays on a terminal: what they will cost, what they covered, and what they found."""
+"""Prints replays: their expected cost, what they covered, and what they found."""
 
 import shlex
 from collections.abc import Callable
@@ -25,22 +25,22 @@ _RAN_FROM = {
     "backend": "its image",
     "unrecorded": "its image",
 }
-"""What the sandboxes of a replay ran from, in a column."""
+"""The source of a replay's sandboxes, as a column shows it."""
 _WHY_NO_COPY = {
     "baseline": "its image: no copy is made of the organizers' own players.",
     "backend": "its image: this backend makes no copies of submissions.",
     "unrecorded": "its image: no copy of it is on record.",
 }
-"""Why it was no copy, below the table: once, and not broken over four lines in each row."""
+"""Why it was no copy, shown once below the table instead of in each row, where it would take four lines."""
 
 
 def forecast_announcer(*, log_json: bool) -> Callable[[ReplayForecast], None]:
-    """Returns what says, before anything is played, what replays will cost: in sentences, or as log events."""
+    """Returns the callback that announces the replays' cost before a round: as sentences, or as log events."""
     return log_forecast if log_json else print_forecast
 
 
 def log_forecast(found: ReplayForecast) -> None:
-    """Logs what replays will cost each defence, and what they are good for; and what is asked of attacks again."""
+    """Logs the cost and the detection power of each defence's replays, and the attacks' questions asked again."""
     log = _log.bind(task=found.task)
     for defence, cost in found.costs.items():
         amounts = asdict(cost) | {
@@ -53,7 +53,7 @@ def log_forecast(found: ReplayForecast) -> None:
 
 
 def print_forecast(found: ReplayForecast) -> None:
-    """Says on stderr what replays will cost, and what they are good for, before anything is played."""
+    """Prints on stderr the cost and the detection power of replays, before anything is played."""
     design = found.design
     groups: dict[ReplayCost, list[str]] = {}
     for defence, cost in found.costs.items():
@@ -81,7 +81,7 @@ def print_forecast(found: ReplayForecast) -> None:
 
 
 def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str]:
-    """Returns what replays promise, in sentences; where that is less than the contest asks for, a warning."""
+    """Returns the detection power of replays in sentences, with a warning if it is less than the contest asks for."""
     sequence, chance, start = (evidence.power_text(each) for each in (promise.sequence, promise.chance, promise.start))
     mismatches = (
         f"A defence that changes {100 * design.cheat:g} % of its answers has a mismatch with a probability of "
@@ -103,7 +103,7 @@ def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str
 
 
 def print_findings(document: Results, folder: Path | None, indent: str = "") -> None:
-    """Prints each finding with the sequence that shows it and the command that plays it again."""
+    """Prints each finding with the sequence that proves it and the command that plays it again."""
     where = "DIR" if folder is None else shlex.quote(str(folder))
     for part in document.findings:
         _print_finding(document, part, evidence.reproduce_command(part.id, document.backend, where), indent)

@@ -1,4 +1,4 @@
-"""`sparring report`, and where results were written."""
+"""`sparring report`, and the output of the paths of results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +48,7 @@ def report(
 
 
 def print_paths(reported: ReportPaths) -> None:
-    """Prints where the results were written."""
+    """Prints the paths of the written results."""
     out.print(f"results  {safe_text(str(reported.results_file))}", soft_wrap=True)
     out.print(f"cells    {safe_text(str(reported.cells_file))}", soft_wrap=True)
     out.print(f"report   {safe_text(str(reported.report_file))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Boards, matrix and progress on a terminal."""
+"""Prints boards, the matrix and progress on a terminal."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,17 +32,17 @@ class _JobsColumn(MofNCompleteColumn):
 
 
 class ProgressWatch:
-    """Sees the events of a round: a bar moves with them, and it is counted how much was played."""
+    """Takes the events of a round: moves a progress bar, and counts the steps that were played."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar, self._task = bar, bar.add_task("planning", total=None)
         self._planned: frozenset[str] = frozenset()
         self._finished: set[str] = set()
         self.steps_played = 0
-        """So many were played."""
+        """The number of steps that were played."""
 
     def __call__(self, event: events.Event) -> None:
-        """Takes notice of an event."""
+        """Takes one event."""
         if isinstance(event, events.PlanMade):
             self._planned = frozenset(job.id for job in event.jobs)
             self._show("playing")
@@ -59,13 +59,13 @@ class ProgressWatch:
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressWatch]:
-    """Shows a bar of finished jobs on stderr while a round is played; gives the watch that moves it."""
+    """Shows a bar of finished jobs on stderr while a round is played; yields the watch that moves it."""
     with open_bar() as bar:
         yield ProgressWatch(bar)
 
 
 def open_bar() -> Progress:
-    """Returns a bar on stderr that is gone afterwards, and is not shown where stderr is no terminal."""
+    """Returns a bar on stderr that is erased at the end, and is shown only on a terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -77,7 +77,7 @@ def open_bar() -> Progress:
 
 
 def print_standing(boards: Sequence[Leaderboard], *, as_json: bool) -> None:
-    """Prints boards that are those of no round: how an unrestricted contest stands."""
+    """Prints the boards of an unrestricted contest, which belong to no round."""
     if as_json:
         console.print_json([leaderboard_part(each, {}).model_dump(mode="json") for each in boards])
         return
@@ -97,21 +97,21 @@ def print_standing(boards: Sequence[Leaderboard], *, as_json: bool) -> None:
 
 
 def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:
-    """Says so where a command found everything finished."""
+    """Prints a sentence if a command found everything finished."""
     if not watched.steps_played and all(document.complete for document in documents):
         out.print("complete, nothing was played: these are the results as they were", soft_wrap=True)
 
 
 DATED_WIDTH = 140
-"""Columns that a terminal has to have for the dates of submissions, which the page shows always."""
+"""The least width in columns at which a terminal shows the dates of submissions; the page always shows them."""
 WIDE_BOARD = 8
-"""A board with more columns of its own is printed as several tables."""
+"""A board with more columns of its own than this is printed as several tables."""
 MOST_COLUMNS = 6
-"""So many of these columns are in one table at most."""
+"""The most of these columns in one of several tables."""
 
 
 def print_results(document: Results, folder: Path | None = None) -> None:
-    """Prints the boards, the matrix and what a reader has to know. `folder` is where the round lies."""
+    """Prints the boards, the matrix and notes for the reader. `folder` is the round's folder."""
     print_alarms(document)
     for board in document.boards:
         better = "more is better" if board.more_is_better else "less is better"
@@ -133,7 +133,7 @@ def print_results(document: Results, folder: Path | None = None) -> None:
 
 
 def print_alarms(document: Results, indent: str = "") -> None:
-    """Prints what has to be mended before the boards mean anything, and who waits for another run."""
+    """Prints failures that make the boards meaningless until they are corrected, and jobs that wait for another run."""
     for alarm in document.alarms:
         console.print_sentences(out, f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}")
     for part in document.waiting:
@@ -142,7 +142,7 @@ def print_alarms(document: Results, indent: str = "") -> None:
 
 
 def print_failed_baselines(documents: list[Results]) -> None:
-    """Says on stderr, as the last words, that leaderboards mean nothing, and what explains the faults of baselines."""
+    """Prints on stderr that the boards mean nothing since baselines failed, and commands that explain the faults."""
     parts = [part for document in documents for part in document.submissions if part.baseline]
     commands = [
         f"`sparring explain {code}`" for code in sorted({fault.code for part in parts for fault in part.faults})
@@ -163,7 +163,7 @@ def print_season(documents: list[Results], *, as_json: bool) -> None:
 
 
 def print_rescored(one: RescoredRound) -> None:
-    """Prints what changes on every board of one round, and of the first round who would go on."""
+    """Prints the changes on each board of one round and, for the first round, the changes of the promotion."""
     out.rule(f"{safe_text(one.task)}, {safe_text(one.round)} round")
     document = rescored_document(one)
     for change in document["rows"]:
@@ -182,7 +182,7 @@ def print_rescored(one: RescoredRound) -> None:
 
 
 def rescored_document(one: RescoredRound) -> dict[str, Any]:
-    """Returns the rows that differ under other rules; of the first round also who would go on before and after."""
+    """Returns the rows that differ under other rules; for the first round, also the promotion before and after."""
     rows = [
         {
             "board": change.board,
@@ -201,7 +201,7 @@ def rescored_document(one: RescoredRound) -> dict[str, Any]:
 
 
 def _row_summary(row: RowPart | None) -> dict[str, Any]:
-    """Returns where a row stands; without one, that there is no such board."""
+    """Returns a row's rank, score and reason; for None, that there was no such board or row."""
     if row is None:
         return {"rank": None, "score": None, "reason": "no such board"}
     return {"rank": row.rank, "score": row.score, "reason": row.reason}
@@ -213,9 +213,9 @@ def _rank_text(row: dict[str, Any]) -> str:
 
 
 def _leaderboard_tables(board: LeaderboardPart, document: Results) -> list[Table]:
-    """Returns a board as one table, or as several where it has more columns than a terminal shows."""
+    """Returns a board as one table, or as several if it has more columns than a terminal can show."""
     styles = [None if row.rank else "dim" for row in board.rows]
-    name = 1  # the place of the submission's name
+    name = 1  # the index of the column with the submission's name
     if len(board.columns) <= WIDE_BOARD:
         return list(fitting_tables(_leaderboard_columns(board, document, board.columns), name, styles))
     count = len(board.columns)
@@ -291,7 +291,7 @@ def _rank_range(best: int, worst: int) -> str:
 
 
 def _matrix_tables(document: Results) -> Iterator[Table]:
-    """Yields the matrix, a row for each attack as on the pages; as several tables where one is too wide."""
+    """Yields the matrix with a row for each attack, as on the pages; as several tables if one would be too wide."""
     attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
     defences = list(dict.fromkeys(cell.defence for cell in document.cells))
     texts = {

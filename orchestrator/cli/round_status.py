@@ -1,4 +1,4 @@
-"""`sparring round status`: how far a round is, or every round of a contest, and what went wrong."""
+"""`sparring round status`: shows the progress of a round, or of every round of a contest, and what went wrong."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def status(
 
 
 def round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator[Path]:
-    """Yields the folder itself, or those of a contest's rounds. Raises UsageError where there is none."""
+    """Yields the folder itself, or the folders of a contest's rounds. Raises UsageError if there is none."""
     if not ContestFolder(folder).exists:
         if phase or task:
             raise UsageError("--round and --task are for a contest's folder; leave them out")
@@ -56,10 +56,10 @@ def round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator
 
 @dataclass(frozen=True)
 class RoundStatus:
-    """A round as its ledger says.
+    """The state of a round by its ledger.
 
-    `last_entry_at` is when anything was noted last, in UTC; empty before. `is_played`: whether a process on this
-    machine plays it at this moment.
+    `last_entry_at` is the time of the ledger's last entry, in UTC; empty without one. `is_played`: whether a process on
+    this machine plays the round at this moment.
     """
 
     folder: Path
@@ -71,11 +71,11 @@ class RoundStatus:
 
     @property
     def underway(self) -> list[status_file.AttemptRow]:
-        """What the controller of a cluster says of the jobs that it has not finished."""
+        """The rows of a cluster's controller about its unfinished jobs."""
         return self.controller.jobs if self.controller and not self.results.complete else []
 
     def stages(self) -> dict[str, dict[str, int]]:
-        """Returns how many jobs each stage has, and how many of them are finished."""
+        """Returns the number of jobs of each stage, and of those that are finished."""
         jobs = self.results.jobs
         return {
             stage.value: {
@@ -86,7 +86,7 @@ class RoundStatus:
         }
 
     def document(self) -> dict[str, Any]:
-        """Returns what `--json` prints."""
+        """Returns the document that `--json` prints."""
         return {
             "contest": self.results.contest,
             "task": self.results.task.name,
@@ -106,7 +106,7 @@ class RoundStatus:
 
 
 def read_status(folder: Path) -> RoundStatus:
-    """Returns how far the round in a folder is; it may be played by another process meanwhile."""
+    """Returns the state of the round in a folder; another process may play it meanwhile."""
     record, _ = round_record.read_round(folder)
     ledger = RoundFolder(folder).ledger()
     try:

@@ -1,4 +1,4 @@
-"""`sparring round watch`: how far rounds are, said whenever it changes, until they are complete."""
+"""`sparring round watch`: prints the progress of rounds whenever it changes, until they are complete."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ def watch(
 
 @dataclass(frozen=True, slots=True)
 class RoundChange:
-    """How far a round was when its last entry was made, in UTC."""
+    """The progress of a round at the time of its last entry, in UTC."""
 
     time: str
     folder: Path
@@ -52,7 +52,10 @@ class RoundChange:
 
 
 def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> Iterator[RoundChange]:
-    """Yields how far each round is, again whenever that changes, until each is complete; waits between two looks."""
+    """Yields the progress of each round, and again whenever it changes, until all are complete.
+
+    Calls `wait` between two readings of the ledgers.
+    """
     with ExitStack() as opened:
         waiting = {each.path: (opened.enter_context(closing(each.ledger())), JobCounts(), "") for each in rounds}
         for ledger, counts, _ in waiting.values():

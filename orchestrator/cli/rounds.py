@@ -48,10 +48,10 @@ _DEMOS = {
     DemoFormat.WARMUP: resources.resource_path("examples", "warmup", "contest.yaml"),
 }
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
-"""What the demo's baselines import in their own processes."""
+"""The packages that the demo's baselines import in their own processes."""
 
 RETRY_SECONDS = 15.0
-"""Seconds between two tries of a start that is refused, with `--stay`."""
+"""Seconds between two attempts to start a round that is refused, with `--stay`."""
 
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
@@ -65,7 +65,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line o
 
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
-    """Where players run."""
+    """Options for where players run."""
 
     backend: Annotated[
         str | None,
@@ -93,7 +93,7 @@ class PlayOptions:
     ] = ""
 
     def run_options(self, *, log_json: bool) -> play_rounds.RunOptions:
-        """Returns the same for those who play."""
+        """Returns these options as `play_rounds` takes them."""
         cluster = ClusterAccess(self.kubeconfig, self.context, self.unproved_network)
         return play_rounds.RunOptions(
             self.backend,
@@ -107,7 +107,7 @@ class PlayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOptions(PlayOptions):
-    """Where players run, and whether the command stays afterwards."""
+    """Options for where players run, and whether the command stays afterwards."""
 
     stay: Annotated[
         bool,
@@ -117,9 +117,9 @@ class ExecutionOptions(PlayOptions):
     ] = False
 
     def play_until_accepted(self, play: Callable[[], None]) -> None:
-        """Plays; with `stay`, again and again while it is refused, so that what refuses it can be mended beside it.
+        """Calls `play`; with `stay`, again and again while it is refused, so that an operator can correct the reason.
 
-        In a Deployment, a container that ended could not be entered: `sparring cluster check` runs in this one.
+        In a Deployment, nobody could enter a container that has ended: `sparring cluster check` runs in this one.
         """
         last_error = ""
         while True:
@@ -139,7 +139,7 @@ class ExecutionOptions(PlayOptions):
 
 @dataclass(frozen=True, slots=True)
 class SeasonOptions:
-    """What is said of a contest in a folder."""
+    """Options for a contest in a folder."""
 
     task: Annotated[str | None, typer.Option("--task", help="For a contest's folder: only this task.")] = None
     by: season.By = None
@@ -147,7 +147,7 @@ class SeasonOptions:
 
 @dataclass(frozen=True, slots=True)
 class DryRunOptions:
-    """What is asked before anything is played."""
+    """Options for a preview instead of playing."""
 
     dry_run: Annotated[
         bool,
@@ -161,7 +161,7 @@ class DryRunOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Which logs are written."""
+    """Options for logs."""
 
     log_json: LogJson = False
     verbose: Verbose = False
@@ -269,7 +269,7 @@ app.command("watch", epilog="Example: sparring round watch cup --round final")(r
 
 @dataclass(frozen=True, slots=True)
 class DemoSite:
-    """Whether the demo is a site, and where."""
+    """Options for serving the demo as a site."""
 
     serve_it: Annotated[
         bool, typer.Option("--serve", help="Open it as a site on this machine, whose worker plays the round.")
@@ -315,7 +315,7 @@ def demo(
 
 
 def _serve_demo(out_dir: Path, options: play_rounds.RunOptions, port: int, *, as_json: bool) -> None:
-    """Serves the demo's contest, made where there is none yet."""
+    """Serves the demo's contest, which is created first if it does not exist yet."""
     if not ContestFolder(out_dir).exists:
         demo_contest.create_demo(out_dir, options)
     play = serve.WorkerOptions(backend=options.backend, allow_unisolated=True, slots=options.slots)
@@ -352,7 +352,7 @@ def _play_season(
 
 @contextmanager
 def _collect_parked() -> Iterator[list[JobsParked]]:
-    """Gives a list that is empty, and holds the fault afterwards where submissions wait for another run."""
+    """Yields an empty list; if the block raises JobsParked, adds the error to the list instead of raising it."""
     faults: list[JobsParked] = []
     try:
         yield faults
@@ -361,9 +361,9 @@ def _collect_parked() -> Iterator[list[JobsParked]]:
 
 
 def _raise_exit(documents: list[Results], parked: list[JobsParked], *, as_json: bool) -> None:
-    """Ends the command with 3 where somebody waits, with 1 where a baseline failed throughout; else returns.
+    """Exits with 3 if submissions wait for another run, with 1 if a baseline failed on every picture; else returns.
 
-    With `--json` stdout has its one document already, which says both.
+    With `--json`, the document on stdout was printed before, and says both.
     """
     if parked and not as_json:
         raise parked[0]
@@ -377,7 +377,7 @@ def _raise_exit(documents: list[Results], parked: list[JobsParked], *, as_json: 
 
 
 def _wait_until_ended() -> None:
-    """Waits until somebody ends this process, which is no failure: everything is played."""
+    """Waits until somebody ends this process, which is no failure, since everything was played."""
     console.err.print("all is played; waiting to be ended", soft_wrap=True)
     with suppress(KeyboardInterrupt):
         threading.Event().wait()

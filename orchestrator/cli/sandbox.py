@@ -1,4 +1,4 @@
-"""`sparring sandbox`: the self-test of this machine's sandbox, and the table that organizers file."""
+"""`sparring sandbox`: the self-test of this machine's sandbox, with a table for the organizers' records."""
 
 import platform
 import tempfile
@@ -80,7 +80,7 @@ def check(
 
 
 def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
-    """Returns on what the self-test was run: without it a table proves nothing to whoever reads it later."""
+    """Returns a description of the machine of the self-test, without which a table proves nothing to later readers."""
     return {
         "date": now.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "machine": f"{platform.node()}, {platform.machine()}",

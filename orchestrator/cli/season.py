@@ -1,4 +1,4 @@
-"""A contest in a folder: its teams, what they submit, who goes on, and the boards."""
+"""Commands for a contest in a folder: opening it, submissions, promotion, boards and rescoring."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metav
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """Where players run."""
+    """Options for where players run."""
 
     backend: Backend = "process"
     allow_unisolated: Unisolated = False
@@ -56,7 +56,7 @@ class BackendOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
-    """What is said of an image, which has no manifest."""
+    """Options for an image, which has no manifest."""
 
     name: Annotated[str, typer.Option("--name", help="For an image: its name. Default: the manifest's.")] = ""
     side: ImageSide = None
@@ -94,7 +94,7 @@ def open_(folder: ContestDir, database: Database = None, by: By = None, as_json:
 
 
 def _print_opened(folder: ContestFolder, hint: str, *, as_json: bool) -> None:
-    """Prints where a new contest's file is, with what to do with it, and the fingerprint of its key."""
+    """Prints the path of a new contest's file, a hint what to do with it, and the fingerprint of its key."""
     key = folder.key().fingerprint
     if as_json:
         console.print_json({"contest": str(folder.path), "file": str(folder.file), "key": key})
@@ -164,7 +164,7 @@ def _print_warnings(warnings: Sequence[str]) -> None:
 
 
 def _print_receipt(receipt: Receipt, name: str, left: str, *, again: bool) -> None:
-    """Prints what was received. `name` is what its manifest calls it, `left` how often the team may hand in yet."""
+    """Prints a receipt. `name` is the manifest's name, `left` says how many submissions the team has left."""
     out.print(
         f"received {safe_text(receipt.submission)} for {safe_text(receipt.team)} on "
         f"{safe_text(receipt.task)}, {receipt.side}"
@@ -182,14 +182,14 @@ def _print_receipt(receipt: Receipt, name: str, left: str, *, again: bool) -> No
 
 
 def _left_text(rules: Format[Any], receipt: Receipt) -> str:
-    """Returns how often the team may hand in yet, where the contest limits it."""
+    """Returns how many submissions the team has left, in words; "" if the contest has no limit."""
     if rules.submissions_per_day() is not None:
         return f", {receipt.attempts_left} left on this day (C9)"
     return f", {receipt.attempts_left} left (A4)" if rules.submissions_per_team() is not None else ""
 
 
 def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, options: RunOptions) -> Receipt:
-    """Hands in what the operator names: pictures, a package, a folder or an image."""
+    """Submits what the operator named: pictures, a package, a folder or an image."""
     path = Path(submission)
     if not path.exists() and submission.endswith(_ARCHIVES):
         raise UsageError(f"there is no file {submission}")
@@ -249,7 +249,7 @@ def set_source(
 
 
 def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
-    """Says who goes on to the next round; see `sparring round promote`."""
+    """Promotes submissions to the next round and prints them; see `sparring round promote`."""
     with seasons.administer(folder, by) as admin:
         promoted = seasons.promote(admin, task, reason)
         warnings = seasons.promotion_warnings(admin, promoted)

@@ -1,4 +1,4 @@
-"""`sparring serve`: a contest as a site, and the worker beside it."""
+"""`sparring serve`: serves a contest as a site, and runs a worker for it."""
 
 import importlib.util
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the service is found."""
+    """Options for the address of the service."""
 
     host: Annotated[str, typer.Option("--host", help="The address on which the server listens.")] = "127.0.0.1"
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on which the server listens.")] = 8000
@@ -43,7 +43,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How the worker beside it plays."""
+    """Options for how the service's worker plays."""
 
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Only the site; `sparring work` runs elsewhere on the same folder.")
@@ -72,14 +72,14 @@ def serve(
 
 
 def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json: bool) -> None:
-    """Serves the contest in a folder until the process is told to end.
+    """Serves the contest in a folder until a signal ends the process.
 
     Raises:
-        UsageError: the service's libraries are missing, there is no contest, or nothing can listen there.
+        UsageError: the service's libraries are missing, there is no contest, or the address cannot be used.
     """
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
         raise UsageError(f"{', '.join(missing)} is missing; pip install 'sparring[web]'")
-    # Django is a second to import, and only this command needs it.
+    # Importing Django takes a second, and only this command needs it.
     from orchestrator.web import setup  # noqa: PLC0415
 
     file = setup.read_web_file(folder)

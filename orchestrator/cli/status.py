@@ -1,4 +1,4 @@
-"""`sparring status`: what is being played in a contest and what waits."""
+"""`sparring status`: shows what is being played in a contest, and what waits."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,7 @@ def status(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which rounds are asked for or being played, how far they are, and what waits. It changes nothing."""
+    """Show the progress of rounds that are requested or being played, and what waits. It changes nothing."""
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
     if folder is None:

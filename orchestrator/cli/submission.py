@@ -1,4 +1,4 @@
-"""`sparring submission`: what a participant does, from an empty folder to a submission that is handed in."""
+"""`sparring submission`: the commands for participants, from an empty folder to a package that can be submitted."""
 
 from pathlib import Path
 from typing import Annotated

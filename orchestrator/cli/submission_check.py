@@ -1,4 +1,4 @@
-"""`sparring submission check`, `try` and `debug`: what participants do before they hand in."""
+"""`sparring submission check`, `try` and `debug`: what participants do before they submit."""
 
 import shlex
 import traceback
@@ -29,13 +29,13 @@ from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.protocol import transcript
 
 STDERR_LINES = 20
-"""Lines of a player's stderr that are shown."""
+"""The most lines of a player's stderr that are shown."""
 _DEFAULT_CONTEST = (
     "This is the shipped contest, on handwritten digits: for other pictures give the contest file of yours, "
     "`--contest FILE`"
 )
 _BEFORE_PLAY = frozenset({self_check.MANIFEST_STEP, self_check.BUILD_STEP, self_check.POLICY_STEP})
-"""The steps that no picture is played in."""
+"""The steps in which no picture is played."""
 _MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
 
 SubjectArgument = Annotated[
@@ -49,7 +49,7 @@ SubjectArgument = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Under which terms a submission is tried."""
+    """Options for the terms of a check: contest, task, backend and access."""
 
     contest: Annotated[
         Path | None,
@@ -67,13 +67,13 @@ class CheckOptions:
 
     @property
     def is_default_contest(self) -> bool:
-        """Whether the shipped contest is played, because none was named."""
+        """Whether the shipped contest is used, because none was named."""
         return self.contest is None
 
     def read_contest(self) -> Contest:
-        """Returns the contest, with the access model that is wanted: its number of queries is the contest's own.
+        """Returns the contest with the wanted access model; the number of queries is the contest's own.
 
-        Raises UsageError where there is no such file.
+        Raises UsageError if there is no such file.
         """
         contest = Contest(
             contest_file(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
@@ -124,7 +124,7 @@ def check(
 
 
 def _is_program(path: Path, under: CheckOptions) -> bool:
-    """Returns whether a program is checked where teams hand in pictures: the hidden model of the organizers."""
+    """Returns whether the organizers' hidden model is checked: a program, in a contest whose teams submit pictures."""
     return (path / manifest.FILE_NAME).exists() or (under.backend != "process" and not path.exists())
 
 
@@ -138,7 +138,7 @@ def _print_outcome(done: CheckReport, under: CheckOptions) -> None:
 
 
 def _terms_line(under: CheckOptions, contest: Contest) -> str:
-    """Returns which pictures are played; each player is told their shape and classes in `hello`."""
+    """Returns a line with the contest, the task, and the shape and number of classes of its pictures."""
     name = under.task or contest.only_task
     task = contest.make_task(contest.load_samples(name), name)
     shape = " x ".join(str(size) for size in task.shape)
@@ -147,7 +147,7 @@ def _terms_line(under: CheckOptions, contest: Contest) -> str:
 
 
 def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: bool) -> None:
-    """Says whether an archive of pictures would be received, and what can be measured of it here."""
+    """Prints whether an archive of pictures would be received, and the measures that need no hidden model."""
     found = picture_check.check_pictures(path, contest, task)
     if as_json:
         console.print_json({"passed": not found.beyond_budget, **asdict(found)})
@@ -251,7 +251,7 @@ def debug(
 
 
 def _debug_in_process(what: str, under: CheckOptions, batch: int) -> None:
-    """Asks a player whose code runs in this process, and says what the gate makes of its answers."""
+    """Asks a player whose code runs in this process, and prints its answers after the gate."""
     folder = _subject(what, under).folder
     if folder is None:
         raise UsageError("only a folder can be played with --in-process")
@@ -267,7 +267,7 @@ def _debug_in_process(what: str, under: CheckOptions, batch: int) -> None:
             raise typer.Exit(ExitCode.FAILED) from None
         except (SparringError, typer.Abort):
             raise
-        except Exception:  # noqa: BLE001  whatever the player's own code raises is shown
+        except Exception:  # noqa: BLE001  shows any exception of the player's own code
             traceback.print_exc()
             raise typer.Exit(ExitCode.FAILED) from None
 
@@ -287,7 +287,7 @@ def _show_answers(player: InProcessPlayer, count: int) -> None:
 
 
 def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
-    """Asks for as long as somebody types; returns the fault that ended it, or nothing."""
+    """Asks questions until the user ends the conversation; returns the fault that ended it, or ""."""
     shown_count = 0
 
     def tell() -> int:
@@ -311,7 +311,7 @@ def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
 
 
 def _prompt_count() -> int:
-    """Returns how many pictures to ask about next, 0 to end."""
+    """Returns the number of pictures for the next question, 0 to end."""
     text = typer.prompt("pictures in the next question, 0 ends", default="1", err=True)
     if not text.isdecimal() or int(text) > 4096:  # noqa: PLR2004  as --batch
         err.print("a number from 0 to 4096, please")
@@ -320,7 +320,7 @@ def _prompt_count() -> int:
 
 
 def safe_transcript(entries: list[transcript.TranscriptEntry]) -> str:
-    """Returns a conversation fit for the terminal."""
+    """Returns a conversation as it may be printed on a terminal."""
     return "".join(safe_text(line, 400) + "\n" for line in transcript.render_transcript(entries).splitlines())
 
 

@@ -1,4 +1,4 @@
-"""`sparring submission logs`: what became of one submission, in words that its team may read."""
+"""`sparring submission logs`: shows what became of one submission, in words that its team may read."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -65,7 +65,7 @@ def _round_documents(begun: Sequence[RoundFolder], entry: Entry) -> Iterator[dic
 
 
 def describe_submission(part: SubmissionPart) -> Iterator[str]:
-    """Yields what became of a submission in a round, a line for each fault and reason, in words of ours."""
+    """Yields what became of a submission in a round, a line for each fault and reason, without its own words."""
     for fault in part.faults:
         counts = f"{fault.code}, {fault.times} times, {fault.pictures} pictures charged"
         yield f"{counts}: {fault.message} (sparring explain {fault.code})"

@@ -27,12 +27,12 @@ CURRENT_FOLDER = Path()
 _IMAGE_TAG = re.compile(
     r"[a-z0-9][a-z0-9._-]*(:[0-9]{1,5}/[a-z0-9._-]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
 )
-"""How an image is called, perhaps with its registry."""
+"""The name of an image, with or without its registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """How an image is built."""
+    """Options for building an image."""
 
     variant: Annotated[
         str, typer.Option("--variant", "--flavour", help="cpu, or cuda for a manifest that says `gpu: true`.")
@@ -128,9 +128,9 @@ def _require_folder(folder: Path) -> None:
 def pack_folder(
     folder: Path, path: Path, image: str = "", *, no_image: bool = False
 ) -> tuple[package_writer.WrittenPackage, list[str]]:
-    """Writes a submission's folder as one file, with its image if it is built; returns it, and what does not fit.
+    """Writes a submission's folder as a package, with its image if that is built; returns the package and warnings.
 
-    Raises like `write_package`, and UsageError or BackendUnavailable where `image` is asked for and is not there.
+    Raises like `write_package`, and UsageError or BackendUnavailable if `image` is given and does not exist.
     """
     submission_manifest = manifest.read_manifest(folder)
     image_tag = with_tag(image or ("" if no_image else submission_manifest.image))
@@ -144,10 +144,10 @@ def pack_folder(
 
 
 def _backend_with_image(workspace: str, tag: str, *, needed: bool) -> Backend | None:
-    """Returns the backend, once it is seen to have an image; None, said so, where it has none and none was asked for.
+    """Returns the backend if it has the image; if not and the image is not needed, prints so and returns None.
 
     Raises:
-        UsageError, BackendUnavailable: it was asked for, and is not there.
+        UsageError, BackendUnavailable: the image is needed, and does not exist.
     """
     try:
         backend = _docker(workspace)
@@ -167,7 +167,7 @@ def _docker(workspace: str) -> Backend:
 
 
 def _stale_warnings(backend: Backend, tag: str, folder: Path, submission_manifest: manifest.Manifest) -> list[str]:
-    """Returns what in the image does not fit the folder that it is packed with."""
+    """Returns warnings about differences between the image and the folder with which it is packed."""
     facts = backend.inspect_image(tag, files=False)
     warnings = []
     made_of = facts.labels.get(SOURCE_LABEL, "")
@@ -190,7 +190,7 @@ def _print_left_out(names: tuple[str, ...]) -> None:
 
 
 def _explained_failure(error: Rejected, folder: Path, log: build_log.BuildLog, *, network: bool) -> Rejected:
-    """Returns a failed build's error with where its log is, its last lines where they were not shown, and a hint."""
+    """Returns a failed build's error with the log's path and a hint; prints the last lines if they were not shown."""
     hint = None if network else building.missing_wheels_problem(folder)
     for line in log.tail if log.is_cut else ():
         err.print(safe_text(line, 2000), soft_wrap=True)
@@ -203,7 +203,7 @@ def _explained_failure(error: Rejected, folder: Path, log: build_log.BuildLog, *
 
 
 def _revision(folder: Path) -> str:
-    """Returns the commit that a folder is at, empty where git does not say, or says that it was changed since."""
+    """Returns the commit of a folder; "" if git does not know it, or the folder was changed since."""
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
     try:
         head = subprocess.run([*command, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)

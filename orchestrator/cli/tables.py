@@ -1,4 +1,4 @@
-"""Tables on a terminal that break no number and no word, however narrow it is."""
+"""Makes tables that break no number and no word, however narrow the terminal is."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from rich.table import Table
 from orchestrator.cli.console import out
 
 _BESIDE: Final = 2
-"""Characters that a column has beside its text."""
+"""The characters of a column in addition to its text."""
 _LONGEST_WORD: Final = 40
-"""What is longer, such as an id of 64 characters, may be broken, so that others have room beside it."""
+"""A longer word, such as an id of 64 characters, may be broken, so that other columns have room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title and its cells, which are safe for the terminal. Sentences may be broken at spaces."""
+    """A column: its title and its cells, which must be safe for the terminal. Sentences may be wrapped at spaces."""
 
     title: str
     cells: Sequence[str]
@@ -27,23 +27,23 @@ class Column:
 
     @property
     def full_width(self) -> int:
-        """The width at which nothing is broken, with the space beside it."""
+        """The width at which nothing is wrapped, including the space beside the text."""
         return max(map(cell_len, (self.title, *self.cells)), default=0) + _BESIDE
 
     @property
     def least_width(self) -> int:
-        """The width at which only titles and sentences are broken, at spaces."""
+        """The width at which only titles and sentences are wrapped, at spaces."""
         parts = [word for cell in self.cells for word in cell.split()] if self.is_sentence else self.cells
         return min(max(map(cell_len, (*self.title.split(), *parts)), default=0), _LONGEST_WORD) + _BESIDE
 
 
 def fitting_tables(columns: Sequence[Column], key: int = 0, styles: Sequence[str | None] = ()) -> Iterator[Table]:
-    """Yields the columns as one table, or as several where the terminal is too narrow for one.
+    """Yields the columns as one table, or as several if the terminal is too narrow for one.
 
     Args:
-        columns: from left to right.
-        key: the column that says what a row is about. Every table has it; those after the first begin with it.
-        styles: of each row; none for plain rows.
+        columns: the columns from left to right.
+        key: the index of the column that names a row. All tables have it; those after the first begin with it.
+        styles: the style of each row; empty for plain rows.
     """
     width = out.width - 1  # the edge on the left
     group: list[Column] = []
@@ -77,7 +77,7 @@ def _table(columns: Sequence[Column], width: int, styles: Sequence[str | None]) 
 
 
 def _shared_widths(columns: Sequence[Column], width: int) -> list[int]:
-    """Returns how wide each column's text may be: at least its longest word; what is left goes to the sentences."""
+    """Returns the width of each column's text: at least its longest word; columns of sentences share the rest."""
     widths = [column.least_width for column in columns]
     left = width - sum(widths)
     sentences = [place for place, column in enumerate(columns) if column.is_sentence]

@@ -1,4 +1,4 @@
-"""`sparring team`: who takes part in a contest."""
+"""`sparring team`: the teams of a contest and their people."""
 
 from typing import Annotated
 
@@ -44,7 +44,7 @@ def add(
 def _person(text: str, *, organizer: bool) -> PersonRecord:
     identity, _, name = (part.strip() for part in text.partition(":"))
     if not (identity and name):
-        # The name is shown on pages, and the ID, often an address of mail, must never be.
+        # Pages show the name, and must never show the ID, which is often an e-mail address.
         raise UsageError(
             f"{text[:80]!r}: write a person as ID:NAME, such as ada@example.org:'Ada L.'; pages show the name"
         )

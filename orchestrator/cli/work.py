@@ -14,7 +14,7 @@ from orchestrator.cli.console import out, safe_text
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How a worker works."""
+    """Options of a worker."""
 
     once: Annotated[bool, typer.Option("--once", help="Do everything that waits, and end.")] = False
     by: Annotated[str, typer.Option("--by", help="The name that records played rounds; bundles publish it.")] = "worker"
@@ -30,9 +30,9 @@ def work(
         bool, typer.Option("--json", help="Print a JSON document for each thing done, a line each.")
     ] = False,
 ) -> None:
-    """Admit what arrived for a contest, and play the rounds that were requested, until it is ended.
+    """Admit arrivals of a contest, and play the rounds that were requested, until somebody ends the command.
 
-    Several may work on one contest. One that is killed loses nothing: run it again, or leave it to the others.
+    Several workers may work on one contest. A killed worker loses nothing: run it again, or leave it to the others.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     options = where.run_options(log_json=logs.log_json)
