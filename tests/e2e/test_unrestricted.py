@@ -128,11 +128,11 @@ def test_a_published_week_is_verified(contest, tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        (events.DefencesStaked, {"transfers": []}, "not the transfers that follow"),
+        (events.DefencesStaked, {"transfers": []}, "not those that the rules require"),
         (events.VoteCast, {"member": "b4", "actor": "b4"}, "b4 is recused"),
         (events.MoneyMoved, {}, "may not have happened"),
-        (events.PictureRated, {"picture": DARK}, "r3 rated 0000000000000002 before"),
-        (events.DefenceBroken, {"picture": UNSURE}, "needs a settled valid picture"),
+        (events.PictureRated, {"picture": DARK}, "r3 already rated 0000000000000002"),
+        (events.DefenceBroken, {"picture": UNSURE}, "has to be settled as valid"),
         (events.PictureReceived, {"time": "2027-01-30T09:00:00.000+00:00"}, "no week is open at this time"),
         (events.AnswersRecorded, {"answers": {GREY: "dark", DARK: "bright", UNSURE: "dark"}}, "is not what the round"),
         (events.DefenceTested, {"right": 9, "abstained": 1}, "is not what the round eligibility-dice came to"),

@@ -1,7 +1,8 @@
-"""Why an event may not happen now. Commands ask before they return one, and the fold asks again of every ledger.
+"""Checks whether an event is allowed now. Commands run them before they return an event, and the fold for each event.
 
-So a forged ledger is found where it is folded: an illegal arrow, a vote of who is recused, a picture after the close,
-a payment too many. Each check yields what is wrong, in words; an unknown id is a problem like any other.
+So folding a forged ledger fails at the first event that the rules did not allow: a change of status that does not
+exist, a vote of a recused member, a picture after the close of its week, a second payment. Each check yields sentences
+that say what is wrong and, where somebody can correct it, how. An unknown id is a problem like any other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
@@ -48,35 +50,35 @@ from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.weeks import TZDATA_VERSION, Week, local_day
 
 ABSTENTION_SHARE = 5
-"""At most one in so many pictures of the eligibility set may go unanswered (U1)."""
+"""A defence may leave one in this many pictures of the eligibility set unanswered (U1)."""
 SECONDS_PER_PICTURE = 60
-"""The slowest that a defence may be (U2)."""
+"""How long a defence may take for a picture, on average (U2)."""
 _PRIZES = (TransferKind.BREAK_PRIZE, TransferKind.DEFENCE_PRIZE, TransferKind.RELEASED)
 """Transfers that depend on who is in which team."""
 MAX_ZONE_SHIFT = timedelta(hours=28)
-"""Midnight of a local day is at most so far from the instant of an event of that day; zones reach from -12 to +14."""
+"""Noon UTC of a date is less than this far from every instant of that date: zones reach from -12 to +14 hours."""
 
 LONGEST_WEEK = timedelta(days=8, hours=1)
-"""Seven days and a change of clocks; a zone that changes sides of the date line repeats a day."""
+"""Seven days and a change of clocks, and a day more where a zone moves across the date line and repeats a date."""
 
 Objections = Iterator[str]
 
 
 def problems(state: State, event: Any, at: datetime) -> list[Problem]:
-    """Returns every reason why an event of this format may not happen at that time."""
+    """Returns every reason why an event of this format is not allowed at that time."""
     place = event.kind_in_words
     if at < state.at:
-        return [Problem(place, f"is of {at.isoformat()}, and the ledger is at {state.at.isoformat()} already")]
+        return [Problem(place, f"its time is {at.isoformat()}, before the last event's, {state.at.isoformat()}")]
     if state.is_over and not isinstance(event, events.PrizePaid):
-        return [Problem(place, "the contest is over")]
+        return [Problem(place, "the contest is over; only payments of prizes can still be recorded")]
     try:
         return [Problem(place, what) for what in _CHECKS[type(event)](state, event, at)]
     except KeyError as error:
-        return [Problem(place, f"there is no {error.args[0]!r}")]
+        return [Problem(place, f"there is no {error.args[0]!r} in this contest", "check the id")]
 
 
 def vote_on(state: State, question: str, at: datetime) -> events.Vote:
-    """Returns how the board voted on a question so far. Raises KeyError where it is about nothing."""
+    """Returns how the board voted on a question so far. Raises KeyError where there is no such case."""
     teams, case = state.teams_of(question), case_of(question)
     today = at.date()
     eligible = state.board.eligible(case, teams, today)
@@ -90,7 +92,7 @@ def vote_on(state: State, question: str, at: datetime) -> events.Vote:
 
 
 def question_of(event: Any) -> str:
-    """Returns the question that an event decides by a vote, "" for any other event."""
+    """Returns the question whose vote an event records, "" for an event without a vote."""
     found = ""
     match event:
         case events.ReadabilityDecided():
@@ -111,43 +113,55 @@ def question_of(event: Any) -> str:
 
 
 def case_of(question: str) -> str:
-    """Returns the case of a question, without the outcome that it asks about."""
+    """Returns the case that a question belongs to: the question without the outcome that it proposes."""
     kind, _, subject = question.partition(":")
     return f"{kind}:{subject.partition(':')[0]}" if kind in {"appeal", "report", "overrule"} else question
 
 
 def unnoted_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
-    """Returns the computed conflicts of a member with a team that no event has noted."""
+    """Returns the computed conflicts of a member with a team that the ledger does not record yet."""
     people = state.board.person_of(member)
     noted = {each.source for each in state.board.conflicts.get((member, team), ())}
     return [each for each in computed_sources(people, state.people.get(team, ())) if each not in noted]
 
 
 def _vote(state: State, question: str, vote: events.Vote, at: datetime, *, in_favour: bool = True) -> Objections:
-    """Yields why a vote does not decide a question so. It is decided by more than half of those who voted."""
+    """Yields why the votes on a question do not decide it for (or against) it: more than half of them have to."""
     found = vote_on(state, question, at)
     if found != vote:
-        yield "the vote is not the one that was cast: who may vote, who is recused, or who did vote differs"
-    needed, given = quorum(len(found.eligible)), len(found.in_favour) + len(found.against)
+        yield "the votes differ from those in the ledger: in who may vote, who is recused, or who voted"
+    eligible, given = len(found.eligible), len(found.in_favour) + len(found.against)
+    needed = quorum(eligible)
     ours, others = (found.in_favour, found.against) if in_favour else (found.against, found.in_favour)
     if given < needed:
-        yield f"{given} voted on {question}, and {needed} of the {len(found.eligible)} who may vote have to"
+        remedy = "ask the others to vote" if eligible >= needed else "seat a member from outside for this case"
+        yield f"{given} of {counted_noun(eligible, 'member')} voted on {question}, and {needed} have to; {remedy}"
     elif len(ours) <= len(others):
-        yield f"{len(found.in_favour)} are in favour of {question} and {len(found.against)} against"
+        side = "for" if in_favour else "against"
+        votes = f"{len(found.in_favour)} voted for {question} and {len(found.against)} against"
+        yield f"{votes}; more than half have to vote {side} it"
 
 
 def _member(state: State, event: Any, member: str, question: str, at: datetime) -> Objections:
-    """Yields why somebody does not act as a member of the board on a case: nobody acts as somebody else."""
+    """Yields why a member of the board may not act on a case. Nobody may act for another member."""
     case, teams = case_of(question), state.teams_of(question)
     if event.actor != member:
-        yield f"{event.actor} acts as {member}"
+        yield _acts_for(event.actor, member)
     if member not in state.board.members_of(case):
-        yield f"{member} is not of the board"
+        yield f"{member} has no seat on the review board for this case; organizers give seats"
     if reason := state.board.recusal(member, teams, at.date()):
-        yield f"{member} is recused: {reason}"
+        yield _recused(member, reason)
     for team in sorted(teams):
         for source in unnoted_conflicts(state, member, team):
-            yield f"{member} is recused: {source} ({team})"
+            yield _recused(member, f"{source} ({team})")
+
+
+def _acts_for(actor: str, member: str) -> str:
+    return f"{actor} cannot act for {member}; each member acts in their own name"
+
+
+def _recused(member: str, reason: str) -> str:
+    return f"{member} is recused because of a conflict of interest: {reason}; a member without one has to act"
 
 
 # Weeks
@@ -155,31 +169,33 @@ def _member(state: State, event: Any, member: str, question: str, at: datetime) 
 
 def _week_opened(state: State, event: events.WeekOpened, at: datetime) -> Objections:
     last = next(reversed(state.weeks.values()), None)
-    expected = state.opened_at if last is None else last.closes
     if state.week is not None:
-        yield f"{state.week.id} is open"
+        yield f"the week {state.week.id} is still open; close it first"
     if event.week in state.weeks:
-        yield f"{event.week} was opened before"
-    if event.opens != expected:
-        yield f"it opens at {event.opens.isoformat()}, and not where the week before closes"
+        yield f"the week {event.week} was already opened"
+    if last is None and event.opens != state.opened_at:
+        yield f"the first week opens at {event.opens.isoformat()}, and not when the contest was opened"
+    elif last is not None and event.opens != last.closes:
+        yield f"the week opens at {event.opens.isoformat()}, and the week before closes at {last.closes.isoformat()}"
     if not timedelta(0) < event.closes - event.opens <= LONGEST_WEEK:
-        yield f"it closes at {event.closes.isoformat()}, which is no week after it opens"
+        yield f"the week lasts {event.closes - event.opens}; it has to last more than 0 and at most {LONGEST_WEEK}"
     if event.opens > at:
-        yield "it opens later"
+        yield f"the week opens at {event.opens.isoformat()}, after the time of this event, {at.isoformat()}"
     following = state.next_week()
     if event.tzdata == TZDATA_VERSION and following != Week(event.week, event.opens, event.closes):
-        yield "it is not the week of the contest's calendar (U5)"
+        due = f"the next week is {following.id}, until {following.closes.isoformat()}" if following else "none follows"
+        yield f"this is not the next week of the contest's calendar (U5): {due}"
 
 
 def _week_closed(state: State, event: events.WeekClosed, at: datetime) -> Objections:
     week = state.week
     if week is None or week.id != event.week:
-        yield f"{event.week} is not open"
+        yield f"the week {event.week} is not open"
         return
     if at < week.closes:
-        yield f"it closes at {week.closes.isoformat()} (U5)"
+        yield f"the week closes only at {week.closes.isoformat()} (U5)"
     if event.pictures != state.week_pictures:
-        yield "it does not name exactly the pictures that were received in it"
+        yield "the event does not list exactly the pictures that were received in this week"
 
 
 # Defences
@@ -187,12 +203,12 @@ def _week_closed(state: State, event: events.WeekClosed, at: datetime) -> Object
 
 def _is(defence: Defence, *statuses: DefenceStatus) -> Objections:
     if defence.status not in statuses:
-        yield f"{defence.id} is {defence.status}, and not {' or '.join(statuses)}"
+        yield f"{defence.id} is {defence.status}; it has to be {' or '.join(statuses)}"
 
 
 def _active(state: State, defence: Defence) -> Objections:
     if not state.season.entries[defence.id].is_active:
-        yield f"{defence.id} was withdrawn or disqualified"
+        yield f"{defence.id} was withdrawn or disqualified, and does not take part any more"
 
 
 def _readability_decided(state: State, event: events.ReadabilityDecided, at: datetime) -> Objections:
@@ -205,32 +221,37 @@ def _defence_tested(state: State, event: events.DefenceTested, _: datetime) -> O
     yield from _is(defence, DefenceStatus.READABLE)
     yield from _active(state, defence)
     if not event.right + event.wrong + event.abstained + event.faults:
-        yield "the eligibility set is empty"
+        yield "the test has no picture of the eligibility set"
     if event.accepted != len(defence.tested_on):
-        yield f"it was asked about {event.accepted} accepted pictures, and there were {len(defence.tested_on)} (U2)"
+        asked = counted_noun(event.accepted, "accepted picture")
+        yield f"{defence.id} was asked about {asked}, and has to be asked about {len(defence.tested_on)} (U2)"
     if unknown := [each for each in event.broken_by if each not in defence.tested_on]:
-        yield f"{', '.join(unknown)} are not pictures that were accepted when the board found it readable"
+        yield f"not accepted when the board found {defence.id} readable: {', '.join(unknown)} (U2)"
 
 
 def ineligible_because(state: State, event: events.DefenceTested) -> str:
-    """Returns why a tested defence is not eligible (U1, U2), "" where it is. A fault counts as an abstention (U7)."""
+    """Returns why a tested defence is not eligible (U1, U2), "" if it is. A fault counts as an abstention (U7)."""
     total = event.right + event.wrong + event.abstained + event.faults
     unanswered, most = event.abstained + event.faults, total // ABSTENTION_SHARE
     found = []
     if unanswered > most:
-        found.append(f"it abstained on {unanswered} of {total} pictures of the eligibility set, and {most} are allowed")
+        found.append(
+            f"it abstained on, or failed at, {unanswered} of {total} pictures of the eligibility set, "
+            f"and at most {most} are allowed"
+        )
     if state.rules.eligibility is EligibilityReading.PERFECT and event.wrong:
-        found.append(f"it is wrong on {event.wrong} pictures of the eligibility set")
+        found.append(f"it labels {counted_noun(event.wrong, 'picture')} of the eligibility set as the wrong class")
     if event.right < total - most:
         found.append(
-            f"it is right on {event.right} of {total} pictures of the eligibility set, {total - most} are needed"
+            f"it labels {event.right} of {total} pictures of the eligibility set correctly, "
+            f"and at least {total - most} are needed"
         )
     if event.broken_by:
-        found.append(f"{len(event.broken_by)} accepted pictures break it")
+        found.append(f"{counted_noun(len(event.broken_by), 'accepted picture')} would break it")
     if event.seconds > SECONDS_PER_PICTURE * event.timed_pictures:
-        found.append("it is slower than one picture a minute")
+        found.append("it takes more than a minute for a picture on average")
     if state.defences[event.defence].code_is_closed and state.rules.closed is ClosedDefences.REFUSED:
-        found.append("it names no address of its code (U3)")
+        found.append("it gives no address of its code (U3)")
     return "; ".join(found)
 
 
@@ -239,7 +260,7 @@ def _defence_published(state: State, event: events.DefencePublished, _: datetime
     yield from _is(defence, DefenceStatus.ELIGIBLE)
     yield from _active(state, defence)
     if (event.digest, event.source) != (defence.digest, defence.source):
-        yield "what is published is not what was received (U3)"
+        yield "the digest or the address of the code is not the one that was received (U3)"
 
 
 def _stakeable(state: State, name: str) -> Objections:
@@ -247,27 +268,27 @@ def _stakeable(state: State, name: str) -> Objections:
     yield from _is(defence, DefenceStatus.PUBLISHED)
     yield from _active(state, defence)
     if found := state.threatening(defence):
-        yield f"{name} is broken unless the ruling on {', '.join(found)} changes (U4)"
+        yield f"{name} cannot be staked: {', '.join(found)} will break it unless the ruling changes (U4)"
 
 
 def _defences_staked(state: State, event: events.DefencesStaked, at: datetime) -> Objections:
     for name in event.criteria:
         yield from _stakeable(state, name)
     if any(each.batch == event.batch for each in state.defences.values()):
-        yield f"there is a batch {event.batch} already"
+        yield f"there is already a batch {event.batch}; choose another name"
     yield from _vote(state, question_of(event), event.vote, at)
     yield from _same(state, event.transfers, board_stake(state, event.criteria))
 
 
 def stake_question(defences: Any) -> str:
-    """Returns the question whether to stake these defences together."""
+    """Returns the question on which the board votes to stake these defences together."""
     return f"stake:{'+'.join(sorted(defences))}"
 
 
 def board_stake(state: State, defences: Iterable[str]) -> tuple[Transfer, ...] | Problem:
-    """Returns the transfers that stake a batch, by the defences' ids; none in a contest that pays nothing.
+    """Returns the transfers that stake a batch, in the order of the defences' ids; none in a contest without prizes.
 
-    A ledger keeps `criteria` in no order of its own.
+    The caller's order does not count, because a ledger does not keep that of `criteria`.
     """
     if state.books is None or state.rules.prizes is None:
         return ()
@@ -277,7 +298,7 @@ def board_stake(state: State, defences: Iterable[str]) -> tuple[Transfer, ...] |
 def team_stake(state: State, defence: str) -> tuple[Transfer, ...] | Problem:
     """Returns the transfers by which a team stakes its defence."""
     if state.books is None or state.rules.prizes is None:
-        return Problem("stake", "nothing is paid in this contest")
+        return Problem("stake", "this contest has no prizes, so teams pay no stakes", "ask the board to stake it")
     return stake_by_team(state.books, defence, state.rules.prizes.per_break, state.rules.prizes.per_break)
 
 
@@ -290,26 +311,29 @@ def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) 
     defence = state.defences[event.defence]
     yield from _is(defence, *ANSWERING)
     if event.week not in state.closed_weeks:
-        yield f"{event.week} is not closed, so that nobody may know its pictures (U5)"
+        yield f"the week {event.week} is not closed, and its pictures are secret until then (U5)"
         return
     strange = [each for each in event.answers if state.pictures.get(each) is None or each in defence.answers]
     strange += [each for each in event.answers if each not in strange and state.pictures[each].week != event.week]
     if strange:
-        yield f"{', '.join(strange[:5])}: no pictures of {event.week} that wait for its answer"
-    if wrong := {each for each in event.answers.values() if each is not None} - state.class_names:
-        yield f"{', '.join(sorted(wrong))}: no class of this contest (U1)"
+        yield f"{', '.join(strange[:5])}: not pictures of {event.week} that {defence.id} still has to answer"
+    for wrong in sorted({each for each in event.answers.values() if each is not None} - state.class_names):
+        yield _not_a_class(state, wrong)
     if any(event.answers.get(each, "") is not None for each in event.faults):
-        yield "a fault has an answer, or is on no picture of these (U7)"
+        yield "a picture in `faults` has to be in `answers`, with null as its answer (U7)"
     if any(event.answers.get(each) is None for each in event.other_seeds):
-        yield "other seeds are recorded for a picture that it abstains on (U13)"
+        yield "a picture in `other_seeds` has to be one that the defence labels with its first seed (U13)"
 
 
 def _defence_broken(state: State, event: events.DefenceBroken, _: datetime) -> Objections:
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
     if not picture.settled or not state.breaks(defence, picture):
-        yield f"{picture.id} does not break {defence.id}: it needs a settled valid picture and the other class (U7)"
+        yield (
+            f"{picture.id} does not break {defence.id}: the picture has to be settled as valid, and the answer has "
+            "to be one that the rules count as a break (U7)"
+        )
     if picture.id in defence.broken_by:
-        yield "it is noted already"
+        yield f"the ledger already records that {picture.id} breaks {defence.id}"
 
 
 def _defence_expired(state: State, event: events.DefenceExpired, at: datetime) -> Objections:
@@ -317,7 +341,7 @@ def _defence_expired(state: State, event: events.DefenceExpired, at: datetime) -
     yield from _is(defence, DefenceStatus.STAKED)
     end = state.stake_ends(defence)
     if end is not None and at < end:
-        yield f"it has to hold until {end.isoformat()} (U10)"
+        yield f"{defence.id} has to hold until {end.isoformat()} (U10)"
     elif end is not None and (waiting := [e for e in state.staked_defence(defence).unsettled if not e.ruled]):
         yield f"{waiting[0].picture} {waiting[0].reason}"
 
@@ -326,9 +350,9 @@ def _rejection_confirmed(state: State, event: events.RejectionConfirmed, at: dat
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
     yield from _is(defence, DefenceStatus.STAKED, DefenceStatus.EXPIRED)
     if not state.awaits_confirmation(defence, picture):
-        yield f"{picture.id} is not on the worklist of {defence.id} (U11)"
+        yield f"{picture.id} is not a rejected picture that the board has to confirm for {defence.id} (U11)"
     if event.member in picture.members:
-        yield f"{event.member} voted about {picture.id} before (U11)"
+        yield f"{event.member} voted about {picture.id}; another member has to confirm its rejection (U11)"
     yield from _member(state, event, event.member, f"overrule:{picture.id}", at)
     yield from _member(state, event, event.member, f"readable:{defence.id}", at)
 
@@ -337,7 +361,7 @@ def _defence_checked(state: State, event: events.DefenceChecked, _: datetime) ->
     defence = state.defences[event.defence]
     yield from _is(defence, DefenceStatus.EXPIRED)
     if left := state.worklist(defence):
-        yield f"{len(left)} rejected pictures are not confirmed (U11)"
+        yield f"the board has to confirm the rejection of {counted_noun(len(left), 'more picture')} first (U11)"
 
 
 # Pictures
@@ -345,12 +369,12 @@ def _defence_checked(state: State, event: events.DefenceChecked, _: datetime) ->
 
 def _attacker_admitted(state: State, event: events.AttackerAdmitted, at: datetime) -> Objections:
     if not state.redacted and event.team not in state.season.teams:
-        yield f"there is no team {event.team!r}"
+        yield f"there is no team {event.team!r} in this contest"
         return
     if event.team in state.admitted:
-        yield "it is admitted already"
+        yield f"{event.team} is already admitted"
     if bool(event.preprint) == (event.vote is not None):
-        yield "give the address of its preprint, or the vote by which the board admits it (U4)"
+        yield "give either the address of the team's preprint or the vote by which the board admits it, not both (U4)"
     if event.vote is not None:
         yield from _vote(state, question_of(event), event.vote, at)
 
@@ -358,39 +382,41 @@ def _attacker_admitted(state: State, event: events.AttackerAdmitted, at: datetim
 def _picture_received(state: State, event: events.PictureReceived, at: datetime) -> Objections:
     week, place = state.week, (event.team, event.day)
     if event.team not in state.admitted:
-        yield f"{event.team} is not admitted: a preprint, or the board's admission, is needed (U4)"
+        yield f"{event.team} is not admitted; send the organizers a preprint, or ask the board to admit the team (U4)"
     if not any(each.published_at for each in state.defences.values()):
-        yield "no defence is published, so that there is nothing to break (U4)"
+        yield "no defence is published yet; wait until there is one to attack (U4)"
     if week is None or not week.opens <= at < week.closes:
-        yield "no week is open at this time: close the one that is over first (U5)"
+        yield "no week is open at this time: the last week is over, or the next one was not opened yet (U5)"
     if event.picture in state.pictures or (event.team, event.digest) in state.receipts:
-        yield "it was received before"
+        yield "this picture was already received"
     if state.uploads.get(place, 0) >= state.rules.uploads_per_day:
-        yield f"{state.rules.uploads_per_day} pictures of {event.team} came on {event.day.isoformat()} already (U4)"
-    midnight = datetime(event.day.year, event.day.month, event.day.day, 12, tzinfo=at.tzinfo)
-    if abs(midnight - at) > MAX_ZONE_SHIFT:
-        yield f"{event.day.isoformat()} is nowhere the day of {at.isoformat()}"
+        received = counted_noun(state.rules.uploads_per_day, "picture")
+        limit = f"{event.team} handed in {received} on {event.day.isoformat()}, and may not hand in more that day (U4)"
+        yield f"{limit}; the next day begins at midnight in {state.rules.time_zone}"
+    noon = datetime(event.day.year, event.day.month, event.day.day, 12, tzinfo=at.tzinfo)
+    if abs(noon - at) > MAX_ZONE_SHIFT:
+        yield f"{event.day.isoformat()} is not the date of {at.isoformat()} in any time zone"
     elif state.tzdata == TZDATA_VERSION and event.day != local_day(at, state.zone):
-        yield f"{event.day.isoformat()} is not the day in {state.rules.time_zone}"
+        yield f"{event.day.isoformat()} is not the date in {state.rules.time_zone} at {at.isoformat()}"
 
 
 def _picture_rated(state: State, event: events.PictureRated, _: datetime) -> Objections:
     picture = state.pictures[event.picture]
     yield from _published(picture)
     if any(each.rater == event.rater for each in picture.ratings):
-        yield f"{event.rater} rated {picture.id} before (U6)"
+        yield f"{event.rater} already rated {picture.id} (U6)"
     if event.appeal:
         appeal = state.appeals[event.appeal]
         if appeal.decided or not appeal.has_panel or appeal.picture != picture.id:
-            yield f"no panel of {event.appeal} is asked about it"
+            yield f"the appeal {event.appeal} does not ask raters about {picture.id}"
         if len(appeal.panel) >= state.rules.validity.appeal_raters:
-            yield "all raters of the panel answered (U8)"
+            yield "all raters of the panel have answered (U8)"
         if any(each.rater == event.rater for each in appeal.panel):
-            yield f"{event.rater} is of the panel already"
+            yield f"{event.rater} already answered for this panel"
     elif picture.status is not PictureStatus.RATING:
-        yield f"{picture.id} is {picture.status}, and nobody is asked about it (U6)"
+        yield f"{picture.id} is {picture.status}; raters are not asked about it now (U6)"
     elif picture.ruling is not None and picture.ruling.outcome is Outcome.REPORTED:
-        yield "it was reported, and waits for the board"
+        yield f"{picture.id} was reported, and waits for the decision of the board"
     yield from _asked_on(state, event.rater)
     yield from _answers(state, event.answers, picture.size)
 
@@ -400,26 +426,26 @@ def _rater_tested(state: State, event: events.RaterTested, _: datetime) -> Objec
     yield from _asked_on(state, event.rater)
     yield from _class(state, event.shows)
     if event.pixels in record.seen:
-        yield f"{event.rater} answered about it before"
+        yield f"{event.rater} already answered about this picture"
     if event.practice != (record.practised < rules.practice_items):
-        yield f"the first {rules.practice_items} are practice, and no later one is (U6)"
+        yield f"only the first {rules.practice_items} test pictures of a rater are practice, and all of them are (U6)"
     yield from _answers(state, event.answers, PictureSize(event.height, event.width))
 
 
 def _asked_on(state: State, rater: str) -> Objections:
     if rater in state.raters and state.raters[rater].is_removed:
-        yield f"{rater} is asked no more: too many answers about pictures whose class is known were wrong (U6)"
+        yield f"{rater} gets no more pictures: too many answers about pictures whose class is known were wrong (U6)"
 
 
 def _answers(state: State, answers: Answers | None, size: PictureSize) -> Objections:
-    """Yields why a rater's answers are none to what is asked about a picture of a size."""
+    """Yields why a rater's answers do not fit the questions about a picture of this size."""
     if answers is not None and not _fits(state, answers, size):
         document = answers.model_dump(mode="json")
         yield from (str(each) for each in state.questionnaire.problems(document, size))
 
 
 def _fits(state: State, answers: Answers, size: PictureSize) -> bool:
-    """Returns whether answers are what the questionnaire asks for; what is wrong with them says `problems`, slowly."""
+    """Returns whether answers fit the questionnaire. `Questionnaire.problems` says why they do not, but is slow."""
     if answers.presence.keys() != state.class_names:
         return False
     asked = state.questionnaire.asked_about(answers.presence) is not None
@@ -433,13 +459,13 @@ def _published(picture: Picture) -> Objections:
     if picture.status is PictureStatus.RECEIVED:
         yield f"{picture.id} is not public yet (U5)"
     if picture.withheld:
-        yield f"{picture.id} is withheld"
+        yield f"the board withheld {picture.id}"
 
 
 def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> Objections:
     picture = state.pictures[event.picture]
     if picture.ruling is None or picture.ruling.outcome is not Outcome.REPORTED:
-        yield f"no report of {picture.id} waits for the board"
+        yield f"no report about {picture.id} waits for the decision of the board"
     yield from _vote(state, question_of(event), event.vote, at)
 
 
@@ -447,30 +473,34 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     picture = state.pictures[event.picture]
     yield from _published(picture)
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
-        yield f"{picture.id} is {picture.status}, and there is no ruling to change"
+        yield f"{picture.id} is {picture.status}, and has no ruling yet that the board could change"
     if any(each in state.open_appeals for each in picture.appeals):
-        yield "an appeal is open: decide that"
+        yield f"an appeal about {picture.id} is open; decide the appeal instead"
     if event.class_name == picture.class_name:
-        yield "that is the ruling already"
+        yield f"the ruling on {picture.id} is already this one"
     if picture.settled and picture.status is PictureStatus.VALID:
-        yield "it is settled as valid, and prizes may have been paid for it: withhold those instead"
+        yield f"{picture.id} is settled as valid, and prizes may have been paid for it; withhold those prizes instead"
     yield from _class(state, event.class_name)
     yield from _vote(state, question_of(event), event.vote, at)
 
 
 def _class(state: State, name: str | None) -> Objections:
     if name is not None and name not in state.class_names:
-        yield f"{name!r} is no class of this contest"
+        yield _not_a_class(state, name)
+
+
+def _not_a_class(state: State, name: str) -> str:
+    return f"{name!r} is not a class of this contest, which has {' and '.join(sorted(state.class_names))} (U1)"
 
 
 def _picture_settled(state: State, event: events.PictureSettled, at: datetime) -> Objections:
     picture = state.pictures[event.picture]
     if picture.settled:
-        yield f"{picture.id} is settled already"
+        yield f"{picture.id} is already settled"
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
-        yield f"{picture.id} is {picture.status}, and has no ruling"
+        yield f"{picture.id} is {picture.status}, and has no ruling yet"
     elif any(each in state.open_appeals for each in picture.appeals):
-        yield "an appeal is open (U8)"
+        yield f"an appeal about {picture.id} is open; it has to be decided first (U8)"
     elif not picture.withheld and (end := state.appeals_end(picture)) is not None and at < end:
         yield f"teams may appeal until {end.isoformat()} (U8)"
 
@@ -481,23 +511,24 @@ def _picture_settled(state: State, event: events.PictureSettled, at: datetime) -
 def _picture_appealed(state: State, event: events.PictureAppealed, at: datetime) -> Objections:
     picture, end = state.pictures[event.picture], state.appeals_end(state.pictures[event.picture])
     if event.appeal in state.appeals:
-        yield "there is an appeal of this id already"
+        yield f"there is already an appeal with the id {event.appeal}"
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID) or picture.settled or picture.withheld:
-        yield f"the ruling on {picture.id} cannot be appealed against"
+        yield f"nobody can appeal about {picture.id}: it has no ruling yet, is settled, or the board withheld it (U8)"
     elif end is not None and at >= end:
-        yield f"teams could appeal until {end.isoformat()} (U8)"
+        yield f"the time to appeal ended at {end.isoformat()} (U8)"
     if picture.appeals:
-        yield "one appeal is heard about a picture, and there is one"
+        yield f"there was already an appeal about {picture.id}, and only one is allowed against a ruling"
     hurt = {each.team for each in state.defences.values() if state.breaks(each, picture)}
     concerned = hurt if picture.status is PictureStatus.VALID else {picture.team}
     if event.team not in concerned:
-        yield f"{event.team} is not concerned: a valid picture concerns whom it breaks, a rejected one its team (U8)"
+        may = "teams whose defence it breaks" if picture.status is PictureStatus.VALID else "the team that handed it in"
+        yield f"{event.team} may not appeal about {picture.id}, which is {picture.status}: only {may} may (U8)"
 
 
 def _panel_called(state: State, event: events.PanelCalled, at: datetime) -> Objections:
     appeal = state.appeals[event.appeal]
     if appeal.decided or appeal.has_panel:
-        yield "it is decided, or its panel is called already"
+        yield f"the appeal {appeal.id} is decided, or its panel was already called"
     yield from _member(state, event, event.member, f"appeal:{appeal.id}", at)
 
 
@@ -505,7 +536,7 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
     appeal = state.appeals[event.appeal]
     picture = state.pictures[appeal.picture]
     if appeal.decided:
-        yield "it is decided already (U8)"
+        yield f"the appeal {appeal.id} is already decided (U8)"
         return
     yield from _class(state, event.class_name)
     if event.vote is not None:
@@ -517,10 +548,10 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
     elif found.outcome in (Outcome.VALID, Outcome.INVALID):
         expected = found.class_name
     else:
-        yield "its panel has not decided, and no vote of the board is given (U8)"
+        yield f"the panel of {appeal.id} has not decided, and the event has no vote of the board (U8)"
         return
     if event.class_name != expected:
-        yield f"its panel finds {expected or events.INVALID}"
+        yield f"the panel of {appeal.id} decided for {expected or events.INVALID}"
 
 
 # The board
@@ -529,39 +560,39 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
 def _board_member_seated(state: State, event: events.BoardMemberSeated, at: datetime) -> Objections:
     taken = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
     if event.member in taken:
-        yield f"{event.member} is the name of a member already"
+        yield f"another member is already called {event.member}; choose another name"
     if event.case:
         teams = state.teams_of(event.case)
-        if len(state.board.eligible(event.case, teams, at.date())) >= quorum(0):
-            yield "enough members may vote on this case, so that nobody from outside is needed"
+        if (eligible := len(state.board.eligible(event.case, teams, at.date()))) >= quorum(0):
+            yield f"{eligible} members may vote on this case; others are seated only where fewer than {quorum(0)} may"
         people = {person for team in teams for person in state.people.get(team, ())}
         if computed_sources(person_key(event.person), people):
-            yield f"{event.member} has a conflict with a team of this case"
+            yield f"{event.member} has a conflict of interest with a team of this case; seat another person"
     elif not state.redacted and not any(
         person_key(each) == person_key(event.person) for each in state.season.roles[Role.BOARD]
     ):
-        yield "nobody of that id has the board's role"
+        yield "nobody with this id has the board's role; give them the role first"
 
 
 def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> Objections:
     if not state.redacted and event.team not in state.season.teams:
-        yield f"there is no team {event.team!r}"
+        yield f"there is no team {event.team!r} in this contest"
     if (
         not state.redacted
         and event.source in COMPUTED
         and event.source not in unnoted_conflicts(state, event.member, event.team)
         and not (event.source is ConflictSource.ORGANIZATION and _may_be_told(state, event.member, event.team))
     ):
-        yield "no such conflict follows from who they are, or it is noted already"
+        yield f"{event.member} has no computed conflict of this kind with {event.team}, or it is already recorded"
     if (event.until is not None) != (event.source is ConflictSource.CO_AUTHOR):
-        yield "a conflict of co-authors ends, and no other does"
+        yield "a conflict of co-authors has to have its last day in `until`, and any other conflict must not have one"
 
 
 def _may_be_told(state: State, member: str, team: str) -> bool:
-    """Returns whether a common organization may be noted that the ledger does not show: it has not all addresses.
+    """Returns whether a common organization may be recorded that the ledger's addresses do not show.
 
-    A site keeps people's addresses out of the ledger, and tells what follows from them. That only takes a vote away,
-    and two other members may waive it.
+    A site keeps people's addresses out of the ledger, and only records the conflicts that it computes from them. Such
+    an event can only take a vote away, and two other members may waive the conflict.
     """
     noted = state.board.conflicts.get((member, team), ())
     people = {state.board.person_of(member), *state.people.get(team, ())}
@@ -573,17 +604,17 @@ def _may_be_told(state: State, member: str, team: str) -> bool:
 def _conflict_waived(state: State, event: events.ConflictWaived, at: datetime) -> Objections:
     open_ = waivers_left(state.board.conflicts, event.member, event.team)
     if event.by == event.member:
-        yield "nobody waives their own conflict (U8)"
+        yield "members cannot waive their own conflicts; ask two other members (U8)"
     if event.actor != event.by:
-        yield f"{event.actor} acts as {event.by}"
+        yield _acts_for(event.actor, event.by)
     if event.by not in state.board.members:
-        yield f"{event.by} is not of the board"
+        yield f"{event.by} has no seat on the review board; organizers give seats"
     if reason := state.board.recusal(event.by, {event.team}, at.date()):
-        yield f"{event.by} is recused: {reason}"
+        yield _recused(event.by, reason)
     if unnoted_conflicts(state, event.by, event.team):
-        yield f"{event.by} is recused by a conflict that is not noted yet"
+        yield f"{event.by} has a conflict with {event.team} that is not recorded yet; a member without one has to act"
     if not open_ or any(event.by in each.waived_by for each in open_):
-        yield "there is no computed conflict of theirs that may be waived, or it was waived by them before"
+        yield f"{event.member} has no conflict with {event.team} that can be waived, or {event.by} already waived it"
 
 
 def _vote_cast(state: State, event: events.VoteCast, at: datetime) -> Objections:
@@ -596,10 +627,10 @@ def _vote_cast(state: State, event: events.VoteCast, at: datetime) -> Objections
 def _same(
     state: State, records: Sequence[events.TransferRecord], due: tuple[Transfer, ...] | Waiting | Problem
 ) -> Objections:
-    """Yields that transfers are not those that are due.
+    """Yields why transfers are not those that are due.
 
-    Who shares a person and who gets no prize is not in a redacted ledger. There the shares of what is due may differ,
-    and what has to hold is that the accounts have the money and nothing is moved twice.
+    A redacted ledger does not show which teams share a person, nor who gets no prize. There the shares may differ from
+    those computed here, and it is only checked that the accounts hold the money and that nothing is moved twice.
     """
     if state.redacted and state.books is not None and isinstance(due, tuple):
         found = state.books.post_all(each.transfer() for each in records)
@@ -619,14 +650,14 @@ def _same_exactly(
     elif isinstance(due, Waiting):
         yield due.reasons[0]
     elif tuple(each.transfer() for each in records) != due:
-        yield "these are not the transfers that follow from the rules (U10)"
+        yield "the transfers are not those that the rules require (U10)"
 
 
 def transfers_for(state: State, cause: str, at: datetime) -> tuple[Transfer, ...] | Waiting:
-    """Returns the transfers that follow from a cause now: none where they were made, or nothing is paid (U10).
+    """Returns the transfers that a cause requires now; none where they were made, or the contest has no prizes (U10).
 
     Raises:
-        KeyError: there is no such defence, or no prize for so many days.
+        KeyError: there is no such defence, or no prize for this number of days.
     """
     kind, _, subject = cause.partition(":")
     rules, books = state.rules.prizes, state.books
@@ -658,21 +689,21 @@ def _settled_stake(state: State, books: Books, defence: Defence, at: datetime) -
 
 def _money_moved(state: State, event: events.MoneyMoved, at: datetime) -> Objections:
     if event.cause == "end" and (state.week is not None or state.unsettled):
-        yield "a week is open, or a picture is not settled"
+        yield "the contest cannot end while a week is open or a picture is not settled"
         return
     yield from _same(state, event.transfers, transfers_for(state, event.cause, at))
 
 
 def _prize_paid(state: State, event: events.PrizePaid, _: datetime) -> Objections:
     if state.books is None:
-        yield "nothing is paid in this contest"
+        yield "this contest has no prizes"
     elif isinstance(found := pay(state.books, event.award, event.reference), Problem):
         yield str(found)
 
 
 def _prize_withheld(state: State, event: events.PrizeWithheld, at: datetime) -> Objections:
     if state.books is None:
-        yield "nothing is paid in this contest"
+        yield "this contest has no prizes"
         return
     if isinstance(found := withhold(state.books, event.award, event.reason), Problem):
         yield str(found)

@@ -25,6 +25,11 @@ from .simulated_contest import (
 )
 
 
+def recused(member: str, reason: str) -> str:
+    """Returns the message that refuses what a recused member does."""
+    return f"{member} is recused because of a conflict of interest: {reason}; a member without one has to act"
+
+
 def contest_before_the_test(**rules: object) -> SimulatedContest:
     """Returns a contest in which the board finds d2 readable, which is not tested yet."""
     contest = small_contest(RULES | rules)
@@ -45,7 +50,9 @@ def test_u1_an_answer_is_one_of_both_classes_or_an_abstention() -> None:
     """A defence cannot answer with a class that the contest does not have."""
     contest = broken_contest()
     contest.publish_defence("d2", "owls")
-    assert contest.record_answers("d2", {handle(1): "car"}) == ["car: no class of this contest (U1)"]
+    assert contest.record_answers("d2", {handle(1): "car"}) == [
+        "'car' is not a class of this contest, which has bicycle and bird (U1)"
+    ]
     assert contest.record_answers("d2", {handle(1): None}) == []
 
 
@@ -68,7 +75,9 @@ def test_u2_a_defence_has_to_be_asked_about_every_accepted_picture() -> None:
     contest = broken_contest()
     contest.receive_defence("d2", "owls")
     contest.find_readable("d2", "b1", "b2")
-    assert contest.test("d2", accepted=0) == ["it was asked about 0 accepted pictures, and there were 1 (U2)"]
+    assert contest.test("d2", accepted=0) == [
+        "d2 was asked about 0 accepted pictures, and has to be asked about 1 (U2)"
+    ]
 
 
 def test_u2_the_other_reading_allows_mistakes_where_80_percent_are_right() -> None:
@@ -83,7 +92,7 @@ def test_u2_code_that_nobody_can_read_is_refused_by_the_board() -> None:
     """Without the board's decision a defence is not tested, and a decision against it ends its way."""
     contest = small_contest()
     contest.receive_defence("d2", "owls")
-    assert contest.test("d2") == ["d2 is received, and not readable"]
+    assert contest.test("d2") == ["d2 is received; it has to be readable"]
     contest.must(contest.vote("readable:d2", "b1", "b2", in_favour=False))
     refuse = commands.decide_readability(contest.state, contest.now, "desk", "d2", readable=False, reason="Obfuscated.")
     contest.must(contest.done(refuse))
@@ -96,7 +105,7 @@ def test_u3_an_eligible_defence_is_published_before_the_following_week_ends() ->
     contest.must(contest.test("d2"))
     assert contest.state.defences["d2"].published_at is None
     forged = events.DefencePublished(actor="desk", defence="d2", digest="another", source="https://code.example/1")
-    assert contest.propose(forged) == ["what is published is not what was received (U3)"]
+    assert contest.propose(forged) == ["the digest or the address of the code is not the one that was received (U3)"]
     contest.close_week()
     assert "publish:d2" in contest.actions
     assert contest.state.defences["d2"].published_at is not None
@@ -122,7 +131,9 @@ def test_u4_a_team_hands_in_ten_pictures_a_day_of_the_contests_zone() -> None:
         contest.must(contest.upload(number, "foxes"))
     contest.must(contest.upload(99, "foxes", content="picture 3"))
     assert handle(99) not in contest.state.pictures
-    assert contest.upload(10, "foxes") == ["10 pictures of foxes came on 2027-01-18 already (U4)"]
+    [why] = contest.upload(10, "foxes")
+    assert "handed in 10 pictures on 2027-01-18" in why
+    assert "the next day begins at midnight in Europe/Berlin" in why
     contest.must(contest.upload(11, "wolves"))
     contest.wait(hours=13, minutes=59)
     assert contest.upload(10, "foxes") != []
@@ -134,7 +145,9 @@ def test_u4_a_team_needs_a_preprint_or_the_boards_admission() -> None:
     """A team that nobody admitted hands in nothing; the board may admit it by a vote."""
     contest = small_contest()
     contest.add_team("cats")
-    assert contest.upload(1, "cats") == ["cats is not admitted: a preprint, or the board's admission, is needed (U4)"]
+    assert contest.upload(1, "cats") == [
+        "cats is not admitted; send the organizers a preprint, or ask the board to admit the team (U4)"
+    ]
     assert contest.done(commands.admit_attacker(contest.state, contest.now, "desk", "cats")) != []
     contest.must(contest.vote("admit:cats", "b1", "b2"))
     contest.must(contest.done(commands.admit_attacker(contest.state, contest.now, "desk", "cats")))
@@ -148,7 +161,9 @@ def test_u4_a_break_bars_an_unstaked_defence_from_being_staked() -> None:
     contest.close_week()
     contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
     contest.must(contest.rate(1))
-    assert contest.stake("b-1", "d1") == [f"d1 is broken unless the ruling on {handle(1)} changes (U4)"]
+    assert contest.stake("b-1", "d1") == [
+        f"d1 cannot be staked: {handle(1)} will break it unless the ruling changes (U4)"
+    ]
     contest.wait(days=3)
     assert contest.state.defences["d1"].status == "broken"
     assert contest.state.books.unpaid() == []
@@ -161,14 +176,16 @@ def test_u5_a_picture_at_the_close_is_in_the_next_week_and_hidden_until_it_ends(
     contest.go_to(close - timedelta(milliseconds=1))
     contest.must(contest.upload(1, "foxes"))
     contest.now = close
-    assert contest.upload(2, "foxes") == ["no week is open at this time: close the one that is over first (U5)"]
+    assert contest.upload(2, "foxes") == [
+        "no week is open at this time: the last week is over, or the next one was not opened yet (U5)"
+    ]
     contest.tick()
     contest.must(contest.upload(2, "foxes"))
     assert [each.id for each in visible_pictures(contest.state, "wolves")] == [handle(1)]
     assert [each.id for each in visible_pictures(contest.state, "foxes")] == [handle(1), handle(2)]
     assert contest.rate(2, raters=["r1"]) == [
         f"{handle(2)} is not public yet (U5)",
-        f"{handle(2)} is received, and nobody is asked about it (U6)",
+        f"{handle(2)} is received; raters are not asked about it now (U6)",
     ]
     contest.close_week()
     assert len(visible_pictures(contest.state, "wolves")) == 2
@@ -236,10 +253,10 @@ def test_u7_a_break_needs_its_settled_picture() -> None:
     """A break by a picture that may still be appealed against, or of the right class, is not noted."""
     contest = broken_contest()
     forged = events.DefenceBroken(actor="desk", defence="d1", picture=handle(1))
-    assert "it needs a settled valid picture" in contest.propose(forged)[0]
+    assert "the picture has to be settled as valid" in contest.propose(forged)[0]
     contest.wait(days=3)
     assert contest.state.defences["d1"].broken_by == [handle(1)]
-    assert contest.propose(forged) == ["it is noted already"]
+    assert contest.propose(forged) == [f"the ledger already records that {handle(1)} breaks d1"]
 
 
 def test_u8_an_appeal_is_decided_by_its_panel() -> None:
@@ -259,7 +276,7 @@ def test_u8_an_appeal_is_decided_by_its_panel() -> None:
 def test_u8_only_those_concerned_appeal_and_only_in_time() -> None:
     """A team whose defence is not broken by it, and anybody after the last day, cannot appeal."""
     contest = broken_contest()
-    assert "is not concerned" in contest.appeal(1, 1, "wolves")[0]
+    assert "only teams whose defence it breaks may (U8)" in contest.appeal(1, 1, "wolves")[0]
     contest.wait(days=3)
     assert contest.appeal(1, 1, "owls") != []
 
@@ -272,13 +289,13 @@ def test_u8_a_recused_member_neither_sees_nor_votes() -> None:
     note = commands.note_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.CO_AUTHOR)
     contest.must(contest.done(note))
     question = f"appeal:{handle(1)}:invalid"
-    assert contest.vote(question, "b4") == ["b4 is recused: organization (owls)"]
-    assert contest.vote(question, "b3") == ["b3 is recused: co_author (foxes)"]
+    assert contest.vote(question, "b4") == [recused("b4", "organization (owls)")]
+    assert contest.vote(question, "b3") == [recused("b3", "co_author (foxes)")]
     assert is_recused(contest.state, "b3", contest.state.teams_of(f"appeal:{handle(1)}"), contest.now)
     assert visible_pictures(contest.state, member="b4", today=contest.now) == []
     contest.must(contest.vote(question, "b1"))
     decide = (contest.state, contest.now, "desk", handle(1), None, "The board sees a drawing.")
-    assert "1 voted" in contest.done(commands.rule_on_appeal(*decide))[0]
+    assert "1 of 2 members voted" in contest.done(commands.rule_on_appeal(*decide))[0]
     contest.must(contest.vote(question, "b2"))
     contest.must(contest.done(commands.rule_on_appeal(contest.state, contest.now, *decide[2:])))
     assert contest.ledger[-1][0].vote.recused == {"b3": "co_author (foxes)", "b4": "organization (owls)"}
@@ -293,12 +310,12 @@ def test_u8_a_site_tells_of_organizations_that_the_ledger_does_not_show() -> Non
         body = {"member": member, "team": "owls", "source": ConflictSource.ORGANIZATION}
         return contest.propose(events.ConflictNoted(actor="desk", **body))
 
-    refused = ["no such conflict follows from who they are, or it is noted already"]
-    assert note("b5") == refused
+    refused = "has no computed conflict of this kind with owls, or it is already recorded"
+    assert note("b5") == [f"b5 {refused}"]
     contest.must(note("b4"))
-    assert note("b4") == refused
+    assert note("b4") == [f"b4 {refused}"]
     contest.must(contest.appeal(1, 1, "owls"))
-    assert contest.vote(f"appeal:{handle(1)}:invalid", "b4") == ["b4 is recused: organization (owls)"]
+    assert contest.vote(f"appeal:{handle(1)}:invalid", "b4") == [recused("b4", "organization (owls)")]
 
 
 def test_u8_nobody_lifts_their_own_recusal() -> None:
@@ -311,7 +328,7 @@ def test_u8_nobody_lifts_their_own_recusal() -> None:
         return contest.propose(events.ConflictWaived(actor=by, **body))
 
     contest.must(contest.appeal(1, 1, "owls"))
-    assert "nobody waives their own conflict (U8)" in waive("b4")
+    assert "members cannot waive their own conflicts; ask two other members (U8)" in waive("b4")
     contest.must(waive("b1"))
     assert waive("b1") != []
     assert contest.vote(f"appeal:{handle(1)}:invalid", "b4") != []
@@ -331,7 +348,7 @@ def test_u8_nobody_votes_as_somebody_else() -> None:
     """A vote whose actor is not its member is refused."""
     contest = broken_contest()
     forged = events.VoteCast(actor="b1", question="readable:d1", member="b2", in_favour=True)
-    assert contest.propose(forged) == ["b1 acts as b2"]
+    assert contest.propose(forged) == ["b1 cannot act for b2; each member acts in their own name"]
 
 
 def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
@@ -339,7 +356,7 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     contest = broken_contest()
     contest.must(contest.appeal(1, 1, "owls"))
     seat = events.BoardMemberSeated(actor="desk", member="x1", case=f"appeal:{handle(1)}", person="x@far.example")
-    assert contest.propose(seat) == ["enough members may vote on this case, so that nobody from outside is needed"]
+    assert contest.propose(seat) == ["3 members may vote on this case; others are seated only where fewer than 2 may"]
     for member in ("b2", "b3"):
         note = commands.note_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
         contest.must(contest.done(note))
@@ -347,13 +364,15 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b1", "x1"))
     decision = commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), None, "It is a drawing.")
     contest.must(contest.done(decision))
-    assert contest.vote("readable:d1", "x1") == ["x1 is not of the board"]
+    assert contest.vote("readable:d1", "x1") == [
+        "x1 has no seat on the review board for this case; organizers give seats"
+    ]
 
 
 def test_u9_only_a_published_defence_is_staked_and_what_is_staked_is_reserved() -> None:
     """Staking before publication is refused, and so is staking when the attackers' half is spent."""
     contest = contest_before_the_test()
-    assert contest.stake("b-1", "d2") == ["d2 is readable, and not published"]
+    assert contest.stake("b-1", "d2") == ["d2 is readable; it has to be published"]
     contest.must(contest.stake("b-1", "d1"))
     assert contest.state.books.balance("attackers") == 50_001 - 10_000
     names = [f"e{number}" for number in range(5)]

@@ -53,19 +53,19 @@ def test_the_ledger_as_it_is_folds(contest) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        (events.AppealRuled, {"class_name": None}, "the vote is not the one that was cast"),
-        (events.AppealRuled, {"vote": None}, "no vote of the board is given"),
-        (events.VoteCast, {"member": "b4", "actor": "b4"}, "is not of the board"),
+        (events.AppealRuled, {"class_name": None}, "the votes differ from those in the ledger"),
+        (events.AppealRuled, {"vote": None}, "the event has no vote of the board"),
+        (events.VoteCast, {"member": "b4", "actor": "b4"}, "has no seat on the review board"),
         (events.PictureRated, {"picture": handle(2)}, "there is no"),
-        (events.DefenceBroken, {"picture": handle(2)}, "needs a settled valid picture"),
-        (events.DefencesStaked, {"transfers": []}, "not the transfers that follow"),
+        (events.DefenceBroken, {"picture": handle(2)}, "has to be settled as valid"),
+        (events.DefencesStaked, {"transfers": []}, "not those that the rules require"),
         (events.WeekClosed, {"pictures": []}, "exactly the pictures"),
         (
             events.WeekOpened,
             {"closes": datetime(2027, 1, 22, 22, tzinfo=UTC)},
-            "not the week of the contest",
+            "not the next week of the contest's calendar",
         ),
-        (events.PictureReceived, {"day": date(2027, 1, 19)}, "is not the day in Europe/Berlin"),
+        (events.PictureReceived, {"day": date(2027, 1, 19)}, "is not the date in Europe/Berlin"),
         (events.PictureSettled, {"picture": handle(2)}, "has no ruling"),
     ],
 )

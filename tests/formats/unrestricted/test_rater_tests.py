@@ -55,10 +55,10 @@ def test_u6_who_is_wrong_too_often_about_hidden_items_is_asked_no_more(contest) 
         contest.must(note_test(contest, place, right(place + (place < 8))))
     assert contest.state.raters["r1"].is_removed
     [why] = note_test(contest, 15, right(15))
-    assert "asked no more" in why
+    assert "gets no more pictures" in why
     contest.must(contest.upload(2, "foxes"))
     contest.close_week()
-    assert "asked no more" in contest.rate(2, raters=("r1",))[0]
+    assert "gets no more pictures" in contest.rate(2, raters=("r1",))[0]
     contest.must(contest.rate(1, raters=("r2", "r3")))
     assert contest.status(1) == "valid"
 
@@ -73,9 +73,9 @@ def test_u6_practice_removes_nobody(contest) -> None:
 
 def test_a_test_that_may_not_be_is_refused(contest) -> None:
     """No picture tests a rater twice, practice ends, and the answers have to answer what was asked."""
-    assert note_test(contest, 4, right(4), practice=False) == ["r1 answered about it before"]
+    assert note_test(contest, 4, right(4), practice=False) == ["r1 already answered about this picture"]
     assert "practice" in note_test(contest, 5, right(5), practice=True)[0]
-    assert "no class" in note_test(contest, 5, right(5), shows="cat")[0]
+    assert "is not a class of this contest" in note_test(contest, 5, right(5), shows="cat")[0]
     assert "lies outside the picture" in note_test(contest, 5, right(5), width=100)[0]
     assert fold(contest.state.rules, contest.ledger) == contest.state
 
