@@ -42,7 +42,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
         ),
         (
             events.ReadabilityDecided(actor="b2", defence="d1", readable=False, vote=VOTE, reason="It is packed."),
-            f"noted that by the board the code of d1 cannot be read {VOTED}",
+            f"recorded that the board finds that the code of d1 cannot be read {VOTED}",
         ),
         (
             events.DefencesStaked(

@@ -597,7 +597,7 @@ def test_organizers_read_who_did_what(world) -> None:
     text = answer.content.decode()
     told = (
         "moved money by the rules: the accounts of the contest are opened",
-        "noted that by the board the code of d1 can be read (in favour: b2, b3; against: nobody)",
+        "recorded that the board finds that the code of d1 can be read (in favour: b2, b3; against: nobody)",
         f"handed in the picture {world.pictures['rejected']} for foxes",
         "seated Bea on the review board as b1",
         '<strong><bdi>The rules</bdi></strong> <span dir="auto">opened the week',

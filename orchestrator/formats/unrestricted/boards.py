@@ -26,10 +26,10 @@ def defence_board(state: State) -> Leaderboard:
     unit = _currency(state)
     columns = (
         Column("published", "Public for", "days", measure="whole days"),
-        Column("stake", "Stake", unit, measure="what breaking it pays"),
+        Column("stake", "Stake", unit, measure="the prize for breaking it"),
         Column("coverage", "Answers", "percent", more_is_better=True, measure="of the pictures of closed weeks"),
         Column("breaks", "Breaks", "pictures", more_is_better=False),
-        Column("lucky", "Lucky breaks", "pictures", measure="that most of four other seeds do not show"),
+        Column("lucky", "Lucky breaks", "pictures", measure="that at most two of four other seeds repeat"),
         Column("prize", "Prize", unit, more_is_better=True, measure="awarded so far"),
     )
     published = [each for each in state.defences.values() if each.published_at is not None]

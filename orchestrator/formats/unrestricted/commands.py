@@ -1,7 +1,7 @@
-"""What people ask for in an unrestricted contest: each command returns the events to append, or why not.
+"""The commands of people in an unrestricted contest: each returns the events to append, or why it is refused.
 
-A command reads no clock and knows no ledger: the caller gives the state, the time and who acts, runs what is due
-first (`due.catch_up`), appends what it gets, and asks again where somebody else appended first.
+A command reads no clock and no ledger. The caller first runs what is due (`due_events.catch_up`), passes the state, the
+time and the person who acts, and appends the events that the command returns.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,21 @@ from orchestrator.formats.unrestricted.weeks import local_day
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why what was asked for may not be, each reason with its remedy."""
+    """Why a command is refused: every reason, with its remedy where there is one."""
 
     problems: tuple[Problem, ...]
 
 
 Result = tuple[FormatEvent, ...] | Refusal
-"""The events to append; none where it was done before, and nothing is left to do."""
+"""The events to append; none if it was done before, so that nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A picture whose last byte is here, decoded: `digest` of the file, `pixels` of what was decoded, and its size."""
+    """A picture that was received completely and decoded.
+
+    `digest` is the digest of the file, `pixels` that of the decoded picture; `height` and `width` are in pixels.
+    """
 
     picture: str
     team: str
@@ -48,13 +51,13 @@ class Upload:
 
 
 def propose(state: State, now: datetime, event: FormatEvent) -> Result:
-    """Returns an event that somebody asks for, if it may happen now: a rating, a vote, an appeal, answers."""
+    """Returns an event that somebody proposes, if it is allowed now: a rating, a vote, an appeal, answers."""
     found = problems(state, event, now)
     return Refusal(tuple(found)) if found else (event,)
 
 
 def receive_picture(state: State, now: datetime, actor: str, upload: Upload) -> Result:
-    """Takes a picture in (U4). The same file of the same team has its receipt already, and uses up nothing."""
+    """Receives a picture (U4). A file that the team handed in before changes nothing and counts for no limit."""
     if (upload.team, upload.digest) in state.receipts:
         return ()
     event = events.PictureReceived(
@@ -71,7 +74,7 @@ def receive_picture(state: State, now: datetime, actor: str, upload: Upload) -> 
 
 
 def decide_readability(state: State, now: datetime, actor: str, defence: str, *, readable: bool, reason: str) -> Result:
-    """Notes what the board decided on a defence's code, by the votes on `readable:DEFENCE` (U2)."""
+    """Records the board's decision about a defence's code, by the votes on `readable:DEFENCE` (U2)."""
     if (vote := _vote(state, f"readable:{defence}", now)) is None:
         return _unknown("defence", defence)
     event = events.ReadabilityDecided(actor=actor, defence=defence, readable=readable, vote=vote, reason=reason)
@@ -79,7 +82,7 @@ def decide_readability(state: State, now: datetime, actor: str, defence: str, *,
 
 
 def admit_attacker(state: State, now: datetime, actor: str, team: str, preprint: str = "") -> Result:
-    """Lets a team hand in pictures: by its preprint's address, or without one by the votes on `admit:TEAM` (U4)."""
+    """Lets a team hand in pictures, by its preprint's address or by the votes on `admit:TEAM` (U4)."""
     vote = None
     if not preprint and (vote := _vote(state, f"admit:{team}", now)) is None:
         return _unknown("team", team)
@@ -87,7 +90,7 @@ def admit_attacker(state: State, now: datetime, actor: str, team: str, preprint:
 
 
 def stake_by_board(state: State, now: datetime, actor: str, batch: str, criteria: Mapping[str, str]) -> Result:
-    """Stakes defences together, for the reasons given for each, by the votes on `stake:ONE+OTHER` (U9)."""
+    """Stakes defences as a batch, each with its reason, by the votes on `stake:ONE+OTHER` (U9)."""
     if (vote := _vote(state, stake_question(criteria), now)) is None:
         return _unknown("defences", ", ".join(criteria))
     if isinstance(found := board_stake(state, criteria), Problem):
@@ -99,7 +102,7 @@ def stake_by_board(state: State, now: datetime, actor: str, batch: str, criteria
 
 
 def note_stake_paid(state: State, now: datetime, actor: str, defence: str, reference: str) -> Result:
-    """Notes that a team's payment for the stake on its defence arrived (U9)."""
+    """Records that a team's payment for the stake on its defence arrived (U9)."""
     if isinstance(found := team_stake(state, defence), Problem):
         return Refusal((found,))
     event = events.StakePaid(actor=actor, defence=defence, reference=reference, transfers=_records(found))
@@ -107,7 +110,7 @@ def note_stake_paid(state: State, now: datetime, actor: str, defence: str, refer
 
 
 def rule_on_appeal(state: State, now: datetime, actor: str, appeal: str, class_name: str | None, reason: str) -> Result:
-    """Notes the board's decision on an appeal, by votes on `appeal:APPEAL:CLASS` or `appeal:APPEAL:invalid` (U8)."""
+    """Records the board's decision on an appeal, by votes on `appeal:APPEAL:CLASS` or `appeal:APPEAL:invalid` (U8)."""
     if (vote := _vote(state, f"appeal:{appeal}:{class_name or events.INVALID}", now)) is None:
         return _unknown("appeal", appeal)
     event = events.AppealRuled(actor=actor, appeal=appeal, class_name=class_name, vote=vote, reason=reason)
@@ -123,7 +126,7 @@ def overrule(state: State, now: datetime, actor: str, picture: str, class_name: 
 
 
 def decide_report(state: State, now: datetime, actor: str, picture: str, *, withhold: bool, reason: str) -> Result:
-    """Notes what the board decided on a reported picture, by the votes on `report:PICTURE:withhold` or `...:show`."""
+    """Records the board's decision on a reported picture, by the votes on `report:PICTURE:withhold` or `...:show`."""
     if (vote := _vote(state, f"report:{picture}:{'withhold' if withhold else 'show'}", now)) is None:
         return _unknown("picture", picture)
     event = events.ReportDecided(actor=actor, picture=picture, withhold=withhold, vote=vote, reason=reason)
@@ -138,14 +141,14 @@ def withhold_prize(state: State, now: datetime, actor: str, award: str, reason: 
 
 
 def note_conflict(state: State, now: datetime, actor: str, member: str, team: str, source: ConflictSource) -> Result:
-    """Notes a conflict that a member or a team declares; one of co-authors ends after 48 months (U8)."""
+    """Records a conflict that a member or a team declares; a conflict of co-authors ends after 48 months (U8)."""
     until = months_later(now.date()) if source is ConflictSource.CO_AUTHOR else None
     event = events.ConflictNoted(actor=actor, member=member, team=team, source=source, until=until)
     return propose(state, now, event)
 
 
 def _vote(state: State, question: str, now: datetime) -> events.Vote | None:
-    """Returns the votes on a question, None where it is about nothing."""
+    """Returns the votes on a question, None if there is no such case."""
     try:
         return vote_on(state, question, now)
     except KeyError:
@@ -153,7 +156,7 @@ def _vote(state: State, question: str, now: datetime) -> events.Vote | None:
 
 
 def _unknown(what: str, name: str) -> Refusal:
-    return Refusal((Problem(what, f"there is no {name!r} that the board could vote about", "look at the contest"),))
+    return Refusal((Problem(what, f"there is no {name!r} on which the board could vote", "check the id"),))
 
 
 def _records(transfers: tuple[Transfer, ...]) -> list[events.TransferRecord]:

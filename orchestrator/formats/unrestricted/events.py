@@ -89,7 +89,7 @@ def _question_in_words(question: str) -> str:
     words = {
         "readable": f"the code of {subject} can be read",
         "admit": f"{subject} may attack without a preprint",
-        "stake": f"{subject.replace('+', ' and ')} staked",
+        "stake": f"the board stakes {subject.replace('+', ' and ')}",
         "appeal": f"in the appeal {about}, the picture {found}",
         "overrule": f"the picture {about} {found}",
         "report": f"the picture {about} is {'withheld' if outcome == 'withhold' else 'shown to raters'}",
@@ -163,7 +163,7 @@ class ReadabilityDecided(FormatEvent):
     def in_words(self, _: NameOf) -> str:
         """Returns what the board found."""
         can = "can" if self.readable else "cannot"
-        return f"noted that by the board the code of {self.defence} {can} be read ({self.vote.in_words()})"
+        return f"recorded that the board finds that the code of {self.defence} {can} be read ({self.vote.in_words()})"
 
 
 class DefenceTested(FormatEvent):
@@ -316,11 +316,11 @@ class DefenceExpired(FormatEvent):
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
         """Returns that it held."""
         del task
-        return ("Held for as long as it has to", self.reason) if submission == self.defence else None
+        return ("Was not broken in the required time", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns what held."""
-        return f"noted that {self.defence} was not broken for as long as it has to hold"
+        return f"recorded that {self.defence} was not broken in the required time"
 
 
 class RejectionConfirmed(FormatEvent):
@@ -460,7 +460,8 @@ class PictureOverruled(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns what the board found."""
-        return f"noted that by the board the picture {self.picture} {_shows(self.class_name)} ({self.vote.in_words()})"
+        found = _shows(self.class_name)
+        return f"recorded that the board finds that the picture {self.picture} {found} ({self.vote.in_words()})"
 
 
 class PictureSettled(FormatEvent):
@@ -506,7 +507,7 @@ class PanelCalled(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns what raters are asked about."""
-        return f"had new raters asked about the appeal {self.appeal}"
+        return f"asked for new raters about the appeal {self.appeal}"
 
 
 class AppealRuled(FormatEvent):
@@ -572,7 +573,7 @@ class ConflictWaived(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns whose conflict is none."""
-        return f"found the conflict of {self.member} with {self.team} to be none"
+        return f"decided that {self.member} has no conflict with {self.team}"
 
 
 class VoteCast(FormatEvent):

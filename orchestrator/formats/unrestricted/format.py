@@ -1,7 +1,7 @@
-"""The unrestricted contest as a plug-in: what it plays, round by round.
+"""The plug-in of the unrestricted contest: its rounds, and what each of them plays.
 
-A defence has one round on the eligibility set, and every week that closed has one on its pictures. Whose turn it is
-follows from the whole ledger of the contest; what came of a round is recorded in it.
+Each defence plays one round on the eligibility set, and each closed week has a round on its pictures. The whole ledger
+of the contest decides which defences play a round; events in it record the round's results.
 """
 
 from collections.abc import Sequence
@@ -45,11 +45,11 @@ class Unrestricted(Format[UnrestrictedRules]):
 
     @classmethod
     def decides_prizes(cls, _: str) -> bool:
-        """Returns False: prizes follow from settled pictures and time, and are on the page of money (U10)."""
+        """Returns False: prizes depend on settled pictures and on time, and are shown on the page of money (U10)."""
         return False
 
     def play_rules(self) -> PlayRules:
-        """Returns that a defence may use chance: it is given a seed for each picture (U13)."""
+        """Returns that a defence may use random numbers: it gets a seed for each picture (U13)."""
         return PlayRules(allows_chance=True)
 
     def rules_in_words(self) -> list[RuleInWords]:
@@ -57,34 +57,35 @@ class Unrestricted(Format[UnrestrictedRules]):
         return rules_in_words.rules_in_words(self.rules)
 
     def rule_warnings(self) -> list[str]:
-        """Returns what organizers should know of the rules that they chose."""
+        """Returns what organizers should know about the rules that they chose."""
         return rule_warnings(self.rules)
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns that the pictures of the eligibility set are of other classes than raters are asked about."""
+        """Returns a problem if the pictures of the eligibility set have other classes than raters are asked about."""
         asked = [each.name for each in self.rules.classes]
         if sorted(task.classes) == sorted(asked):
             return []
         what = f"has the classes {', '.join(task.classes)}, and raters are asked about {' and '.join(asked)} (U1)"
-        return [Problem(task.name, what, "name the classes of the dataset and of `rules.classes` alike")]
+        return [Problem(task.name, what, "give `rules.classes` the names of the dataset's classes")]
 
     def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
-        """Returns that a defence names no address of its code (U3)."""
+        """Returns a warning if a defence gives no address of its code (U3)."""
         del season
         return self.release_warnings(event)
 
     def release_problems(self, submission: SourceRelease) -> list[Problem]:
-        """Returns that a defence names no address of its code, and what becomes of it then (U3)."""
+        """Returns a problem if a defence gives no address of its code, which says what follows from that (U3)."""
         if submission.source:
             return []
         follows = "is refused when it is tested" if self.rules.closed is ClosedDefences.REFUSED else "wins no prize"
-        return [Problem("source", "missing (U3)", f"say where the code is published: without it a defence {follows}")]
+        remedy = f"write the address at which the code is published; a defence without one {follows}"
+        return [Problem("source", "missing (U3)", remedy)]
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
-        """Returns that a baseline is in the contest file: what nobody handed in is in no week of this contest."""
+        """Returns a problem for each baseline of the contest file: only submissions take part in the weeks."""
         del round_name
         return [
-            Problem("baselines", f"{each.id} would not be asked about pictures", "submit it as the organizers' team")
+            Problem("baselines", f"{each.id} would never be asked about a picture", "submit it as the organizers' team")
             for each in roster
             if each.baseline
         ]
@@ -108,13 +109,13 @@ class Unrestricted(Format[UnrestrictedRules]):
         return [SeasonRound(name, reveals_labels=not week_is_open, automatic=True) for name in found]
 
     def ledger_fold(self, *, redacted: bool = False) -> ContestFold:
-        """Returns who is asked about which pictures, by the whole ledger."""
+        """Returns the fold that decides, from the whole ledger, which defences are asked about which pictures."""
         return ContestFold(self.rules, redacted=redacted)
 
     def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
-        """Returns that pictures of the open week were received, or that the board withheld some that would be shown.
+        """Returns problems if the open week has pictures, or if the bundle would show pictures that the board withheld.
 
-        A ledger tells who handed in what (U5).
+        A ledger shows who handed in which picture, which is secret until the week closes (U5).
         """
         del full
         received = withheld = 0
@@ -128,8 +129,9 @@ class Unrestricted(Format[UnrestrictedRules]):
                     withheld += 1
         problems = []
         if received:
-            what = f"{counted_noun(received, 'picture')} of the open week are in the ledger, and nobody may know (U5)"
-            remedy = "publish when the week has closed, before the first picture of the next one"
+            pictures_ = counted_noun(received, "picture")
+            what = f"the ledger holds {pictures_} of the open week, which are secret until it closes (U5)"
+            remedy = "publish after the week has closed, before the first picture of the next week arrives"
             problems.append(Problem("week", what, remedy))
         if withheld and pictures:
             what = f"the board withheld {counted_noun(withheld, 'picture')}, and a bundle with pictures would show them"
@@ -137,12 +139,12 @@ class Unrestricted(Format[UnrestrictedRules]):
         return problems
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
-        """Returns that every defence of a round classifies its pictures."""
+        """Returns one cell for each defence of a round: it classifies all of the round's pictures."""
         del where
         return tuple(Cell(defence.id) for defence in roster.by_side(Side.DEFENCE))
 
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
-        """Returns how many pictures of a round each defence answered. Who broke it is decided by people later (U7)."""
+        """Returns how many pictures of a round each defence answered. People decide later which ones break it (U7)."""
         rows = [self._row(observed, defence) for defence in observed.roster.by_side(Side.DEFENCE)]
         board = Leaderboard(
             name="defences",
@@ -161,10 +163,10 @@ class Unrestricted(Format[UnrestrictedRules]):
         return (board,)
 
     def notes(self, observed: Observations) -> list[str]:
-        """Returns why no accuracy of a week's round means anything."""
+        """Returns a note that the accuracies of a week's round have no meaning."""
         if not observed.round.startswith(week_round("")):
             return []
-        return ["Pictures of a week have no labels before raters judged them (U6): accuracies here say nothing."]
+        return ["Pictures of a week have no labels until raters judge them (U6), so accuracies here mean nothing."]
 
     def _row(self, observed: Observations, defence: Submission) -> Row:
         tally, standing = observed.tally(defence.id), observed.eligibility(defence.id)

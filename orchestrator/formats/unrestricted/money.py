@@ -1,8 +1,8 @@
 """Money of the unrestricted contest: amounts, how they are split, and accounts (rule U10).
 
-An amount is a whole number of the smallest units of its currency, such as cents. Nothing here is a float or is rounded
-out of existence: what a split leaves over is given to somebody, by a rule that is published. Money only ever moves
-from one account to another, so that all accounts together hold nothing at any time.
+An amount is a whole number of the smallest units of its currency, such as cents, and never a float. No unit is lost by
+rounding: a published rule says who gets the units that a split leaves over. Money only moves from one account to
+another, so the balances of all accounts together are always 0.
 """
 
 import re
@@ -63,28 +63,31 @@ class Money:
 
     def __post_init__(self) -> None:
         if self.currency not in EXPONENTS:
-            raise ValueError(f"{printable(self.currency, 20)!r} is no currency; write an ISO 4217 code such as EUR")
+            raise ValueError(f"{printable(self.currency, 20)!r} is not a currency; write an ISO 4217 code such as EUR")
         if type(self.units) is not int or not 0 <= self.units <= MAX_UNITS:
-            raise ValueError(f"{self.units!r} is no amount; write a whole number of smallest units, up to {MAX_UNITS}")
+            raise ValueError(
+                f"{self.units!r} is not an amount; write a whole number of the currency's smallest units, "
+                f"from 0 to {MAX_UNITS}"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Returns the amount that a text such as `1000.50 EUR` gives; whole amounts may leave the decimals out.
+        """Returns the amount that a text such as `1000.50 EUR` states; whole amounts may leave the decimals out.
 
         Raises:
-            ValueError: it is no such text, or has more or fewer decimals than its currency.
+            ValueError: the text does not have this form, or has more or fewer decimals than its currency.
         """
         found = _AMOUNT.fullmatch(text)
         if found is None:
-            raise ValueError(f"{printable(text, 40)!r} is no amount; write it as in 1000.50 EUR")
+            raise ValueError(f"{printable(text, 40)!r} is not an amount; write it as in 1000.50 EUR")
         currency, decimals = found["currency"], found["decimals"]
         if (exponent := EXPONENTS.get(currency)) is None:
-            raise ValueError(f"{currency} is no currency; write an ISO 4217 code such as EUR")
+            raise ValueError(f"{currency} is not a currency; write an ISO 4217 code such as EUR")
         if decimals is not None and len(decimals) != exponent:
             example = format_units(10**exponent, currency)
             raise ValueError(f"{printable(text, 40)}: {currency} has {exponent} decimals; write it as in {example}")
         if len(found["whole"]) > len(str(MAX_UNITS)):
-            raise ValueError(f"{printable(text, 40)} is too much; write at most {MAX_UNITS} smallest units")
+            raise ValueError(f"{printable(text, 40)} is too large; write at most {format_units(MAX_UNITS, currency)}")
         return cls(int(found["whole"] + (decimals or "0" * exponent)), currency)
 
     def __str__(self) -> str:
@@ -102,7 +105,7 @@ def _read(value: object) -> Money:
     if isinstance(value, Money):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{show_value(value)} is no amount; write it with its currency, as in 1000.50 EUR")  # noqa: TRY004  pydantic turns ValueError into a problem
+        raise ValueError(f"{show_value(value)} is not an amount; write it with its currency, as in 1000.50 EUR")  # noqa: TRY004  pydantic turns ValueError into a problem
     return Money.parse(value)
 
 
@@ -112,7 +115,7 @@ MoneyText = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.[0-9]+)? [A-Z]{3}$"}),
 ]
-"""An amount in a pydantic model: the text `1000.50 EUR` in files, `Money` in the program. Numbers are refused."""
+"""An amount in a pydantic model: a text such as `1000.50 EUR` in files, `Money` in the program. Numbers are refused."""
 
 
 SPLIT_RULE = (
@@ -122,12 +125,16 @@ SPLIT_RULE = (
     "the one whose team's id comes first in the order of characters. The pool is halved; an odd unit goes to the "
     "attackers' half."
 )
-"""The published rule. `split` and `halve` compute it."""
+"""The published rule, which `split` and `halve` follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What somebody has a share in: `key` names the share, `receipt` is its place in the ledger, `weight` its size."""
+    """A claim to a share of an amount.
+
+    `key` names the claim. `receipt` is the place in the ledger of what the team handed in. Shares are proportional to
+    `weight`.
+    """
 
     key: str
     team: str
@@ -136,10 +143,10 @@ class Claim:
 
 
 def split(amount: int, claims: Sequence[Claim]) -> dict[str, int]:
-    """Returns what each claim gets, by its key: together exactly `amount`, see `SPLIT_RULE`.
+    """Returns what each claim gets, by its key; the sum is exactly `amount` (see `SPLIT_RULE`).
 
     Raises:
-        ValueError: there is no claim, two have one key, a weight is not positive, or the amount is negative.
+        ValueError: there is no claim, two have the same key, a weight is not positive, or the amount is negative.
     """
     if amount < 0 or not claims or len({claim.key for claim in claims}) < len(claims):
         raise ValueError(f"cannot split {amount} among {len(claims)} claims with different keys")
@@ -163,11 +170,11 @@ POOL = "pool"
 ATTACKERS = "attackers"
 DEFENDERS = "defenders"
 OUTSIDE = "outside"
-"""Where money comes from and goes to: the organizers' purse and bank accounts of teams. It alone may be negative."""
+"""Organizers' funds and teams' bank accounts, which are outside of the contest. Only this account may be negative."""
 
 
 def reserved(defence: str) -> str:
-    """Returns the account of the prize that the organizers staked on a defence."""
+    """Returns the account of the prize that the board set aside for breaking a defence."""
     return f"reserved:{defence}"
 
 
@@ -177,7 +184,7 @@ def stake(defence: str) -> str:
 
 
 def team_account(team: str) -> str:
-    """Returns the account of what a team was awarded or gets back, and was not paid yet."""
+    """Returns the account of what a team was awarded or gets back, and has not been paid."""
     return f"team:{team}"
 
 
@@ -191,17 +198,17 @@ class TransferKind(StrEnum):
     RESERVED = "reserved"
     """The board stakes a defence: its prize is set aside."""
     STAKE_PAID = "stake_paid"
-    """A team stakes its own defence: what it paid arrived."""
+    """A team stakes its own defence: its payment arrived."""
     STAKE_REFUNDED = "stake_refunded"
-    """A team gets its stake back: its defence was never broken."""
+    """A team gets its stake back, because no team won the prize for breaking its defence."""
     RELEASED = "released"
-    """Nobody gets what was staked on a defence: it goes to the attackers' half."""
+    """No team won what was staked on a defence: it goes to the attackers' half."""
     BREAK_PRIZE = "break_prize"
     """A team is awarded its share for breaking a defence."""
     DEFENCE_PRIZE = "defence_prize"
-    """A team is awarded its share because its defence held for so many days."""
+    """A team is awarded its share because its defence held for a number of days."""
     WITHHELD = "withheld"
-    """The board withholds a prize that was not paid yet: it goes back to the half that it came from."""
+    """The board withholds a prize that was not paid: it goes back to the half that it came from."""
     PAID = "paid"
     """The organizers paid what a team was awarded or gets back."""
     RETURNED = "returned"
@@ -223,11 +230,11 @@ _ROUTES: Mapping[TransferKind, tuple[frozenset[str], frozenset[str]]] = MappingP
         TransferKind.RETURNED: (frozenset({ATTACKERS, DEFENDERS}), frozenset({OUTSIDE})),
     }
 )
-"""Kind -> the accounts, without what follows the colon, that it may move money from and to."""
+"""Kind -> the types of accounts (an account's name before the colon) that it may move money from and to."""
 
 
 _HALVES = {TransferKind.BREAK_PRIZE: ATTACKERS, TransferKind.DEFENCE_PRIZE: DEFENDERS}
-"""Where a prize goes when it is withheld. A refund is the team's own money and cannot be."""
+"""The half that a withheld prize goes back to. A refund is the team's own money and cannot be withheld."""
 _STAKES = (TransferKind.RESERVED, TransferKind.STAKE_PAID)
 
 
@@ -235,9 +242,9 @@ _STAKES = (TransferKind.RESERVED, TransferKind.STAKE_PAID)
 class Transfer:
     """Money that moves from one account to another: two entries whose sum is 0. `amount` is in smallest units.
 
-    `defence`, `team` and `days` say what it is about, where it is about one. `award` is the id of the transfer that
-    is paid or withheld. `note` is the reference of a payment or the reason why a prize was withheld. `number` tells
-    transfers of a kind apart that may happen again.
+    `defence`, `team` and `days` say what the transfer is about, and are empty or 0 if it is about none. `award` is the
+    id of the transfer that this one pays or withholds. `note` is the reference of a payment or the reason why a prize
+    was withheld. `number` distinguishes transfers of a kind that may happen several times.
     """
 
     kind: TransferKind
@@ -253,7 +260,7 @@ class Transfer:
 
     @property
     def id(self) -> str:
-        """What it is called. Of two transfers with one id only the first can be posted, so nothing happens twice."""
+        """The transfer's id. Of two transfers with the same id only the first can be posted, so none happens twice."""
         about: tuple[str, ...] = {
             TransferKind.FUNDED: (),
             TransferKind.HALVED: (self.target,),
@@ -266,13 +273,13 @@ class Transfer:
         return ":".join((self.kind, *about))
 
     def entries(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Returns what the two accounts change by."""
+        """Returns both accounts, each with the amount by which its balance changes."""
         return (self.source, -self.amount), (self.target, self.amount)
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The accounts of a contest after the transfers so far. Nothing is changed: `post` returns new books."""
+    """The accounts of a contest after the transfers so far. They never change: `post` returns new books."""
 
     currency: str
     transfers: Mapping[str, Transfer] = field(default_factory=dict)
@@ -300,16 +307,16 @@ class Books:
         ]
 
     def post(self, transfer: Transfer) -> "Books | Problem":
-        """Returns the books after a transfer, or why it cannot be."""
+        """Returns the books after a transfer, or the problem for which it cannot be made."""
         if what := self._objection(transfer):
-            return Problem(printable(transfer.id, NOTE_LIMIT), what, "see the accounts of the contest")
+            return Problem(printable(transfer.id, NOTE_LIMIT), what, "see the statement of accounts")
         balances = dict(self.balances)
         for account, change in transfer.entries():
             balances[account] = balances.get(account, 0) + change
         return Books(self.currency, {**self.transfers, transfer.id: transfer}, balances)
 
     def post_all(self, transfers: Iterable[Transfer]) -> "Books | Problem":
-        """Returns the books after all transfers, or why the first that is refused cannot be."""
+        """Returns the books after all transfers, or the problem of the first one that cannot be made."""
         books = self
         for transfer in transfers:
             after = books.post(transfer)
@@ -319,35 +326,38 @@ class Books:
         return books
 
     def _objection(self, transfer: Transfer) -> str:
-        """Returns what is wrong with a transfer; "" where nothing is."""
+        """Returns what is wrong with a transfer; "" if nothing is."""
         if type(transfer.amount) is not int or not 0 < transfer.amount <= MAX_UNITS:
-            return f"{transfer.amount!r} is no amount to move"
+            return f"{transfer.amount!r} cannot be moved; the amount has to be a whole number of smallest units above 0"
         if transfer.id in self.transfers:
-            return "was done already"
+            return "this transfer was already made"
         if transfer.kind in _STAKES and any(f"{kind}:{transfer.defence}" in self.transfers for kind in _STAKES):
-            return "the defence was staked already"
+            return f"the defence {transfer.defence} is already staked"
         return _route_objection(transfer) or self._award_objection(transfer) or self._balance_objection(transfer)
 
     def _award_objection(self, transfer: Transfer) -> str:
-        """Returns why an award cannot be paid or withheld as a transfer says; "" where it says nothing of one."""
+        """Returns why a transfer cannot pay or withhold its award; "" if it can, or names no award."""
         if not transfer.award:
             return ""
         award = self.transfers.get(transfer.award)
         if award is None or _account_type(award.target) != "team":
-            return "there is no such award"
+            return f"there is no award {printable(transfer.award, NOTE_LIMIT)!r}"
         if self.is_paid(transfer.award) or self.is_withheld(transfer.award):
-            return f"it was {'paid' if self.is_paid(transfer.award) else 'withheld'} already"
+            return f"the award was already {'paid' if self.is_paid(transfer.award) else 'withheld'}"
         if (award.target, award.amount) != (transfer.source, transfer.amount):
-            return f"it is {format_units(award.amount, self.currency)} for {award.target}"
+            return f"the award is {format_units(award.amount, self.currency)} for {award.target}"
         if transfer.kind is TransferKind.WITHHELD and transfer.target != _HALVES.get(award.kind):
-            return f"a {award.kind} does not go to {transfer.target}: only prizes go back to the half they are of"
+            return (
+                f"a withheld {award.kind} cannot go to {transfer.target}: "
+                "only prizes can be withheld, and each goes back to the half that it came from"
+            )
         return ""
 
     def _balance_objection(self, transfer: Transfer) -> str:
         if transfer.source == OUTSIDE or (holds := self.balance(transfer.source)) >= transfer.amount:
             return ""
         needed = format_units(transfer.amount, self.currency)
-        return f"{transfer.source} holds {format_units(holds, self.currency)}, and {needed} are needed"
+        return f"the account {transfer.source} holds {format_units(holds, self.currency)}, and {needed} are needed"
 
 
 def _account_type(account: str) -> str:
@@ -355,7 +365,7 @@ def _account_type(account: str) -> str:
 
 
 def _route_objection(transfer: Transfer) -> str:
-    """Returns why a transfer's kind does not move money between its accounts; "" where it does."""
+    """Returns why a transfer of its kind cannot move money between its accounts; "" if it can."""
     own = {
         "reserved": reserved(transfer.defence),
         "stake": stake(transfer.defence),
@@ -363,7 +373,7 @@ def _route_objection(transfer: Transfer) -> str:
     }
     sources, targets = ({own.get(name, name) for name in names} for names in _ROUTES[transfer.kind])
     if transfer.source not in sources or transfer.target not in targets:
-        return f"{transfer.kind} does not move money from {transfer.source} to {transfer.target}"
+        return f"a transfer of the kind {transfer.kind} cannot go from {transfer.source} to {transfer.target}"
     if bool(transfer.award) != (transfer.kind in (TransferKind.PAID, TransferKind.WITHHELD)):
-        return "a payment and a withheld prize name their award, and nothing else does"
+        return "a transfer has to name an award if it pays or withholds one, and only then"
     return ""

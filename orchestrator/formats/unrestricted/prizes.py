@@ -1,8 +1,8 @@
-"""Who gets what in the unrestricted contest: stakes, prizes, refunds (rules U9, U10, U12, and U11 before a prize).
+"""Computes stakes, prizes and refunds of the unrestricted contest (rules U9, U10, U12, and U11 before a prize).
 
-Each function looks at the books and at what happened, and returns the transfers that follow, to be posted together;
-`Waiting` where something has to be settled first; or a `Problem` where a person asked for what cannot be. Nothing here
-reads a clock or changes anything, so that whoever has the ledger computes the same.
+Each function looks at the books and at what happened. It returns the transfers that follow, which the caller posts
+together; `Waiting` if something has to be settled first; or a `Problem` if a person asked for something impossible.
+No function reads a clock or changes anything, so everybody who has the ledger computes the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,20 +41,20 @@ _PERCENT = 100
 class Entrants:
     """Who is in which team, and who gets no prize (U12).
 
-    `people` holds everybody who was in a team when it handed in what counts, or is in it now. `barred` says of a
-    person why they get no prize, such as "an organizer" or "a member of the review board".
+    `people` has, for each team, everybody who is in it now or was in it when it handed something in. `barred` has, for
+    each person who gets no prize, the reason, such as "an organizer" or "a member of the review board".
     """
 
     people: Mapping[str, frozenset[str]]
     barred: Mapping[str, str]
 
     def no_prize(self, team: str) -> str:
-        """Returns why a team gets no prize, without naming anybody; "" where it may get one."""
+        """Returns why a team gets no prize, without naming anybody; "" if it may get one."""
         reasons = sorted({self.barred[person] for person in self.people[team] if person in self.barred})
         return f"{' and '.join(reasons)} is in the team" if reasons else ""
 
     def share_person(self, team: str, other: str) -> bool:
-        """Returns whether two teams are one, or have a person in common."""
+        """Returns whether two teams are the same, or have a person in common."""
         return team == other or bool(self.people[team] & self.people[other])
 
 
@@ -72,10 +72,10 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A picture that may yet break a defence, or that the board has to confirm before a defence's prize.
+    """A picture that may still break a defence, or whose rejection the board has to confirm before a defence's prize.
 
-    `reason` says what it waits for. `ruled` is whether only the board's confirmation is missing (U11), which prizes for
-    breaking the defence do not wait for.
+    `reason` says what the picture waits for. `ruled` is whether only the board's confirmation is missing (U11). Prizes
+    for breaking the defence do not wait for that.
     """
 
     picture: str
@@ -87,10 +87,10 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class StakedDefence:
-    """A staked defence, and what is known of the pictures that were received for it. Batch mates share `staked_at`.
+    """A staked defence, and what is known about the pictures that may break it.
 
-    `barred` says why it gets no prize as a defence, such as that its code is closed or that the board withholds the
-    prize; "" where it may get one.
+    All defences of a batch have the same `staked_at`. `barred` says why the defence cannot win the prize for defences,
+    such as that its code is closed or that it was withdrawn; it is "" if the defence can.
     """
 
     id: str
@@ -102,19 +102,19 @@ class StakedDefence:
     barred: str = ""
 
     def end(self, days: int) -> datetime:
-        """Returns when it has been staked for so many times 24 hours. A picture that is received then is too late."""
+        """Returns when it will have been staked for `days` times 24 hours. A picture received then is too late."""
         return self.staked_at + timedelta(days=days)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing can be awarded yet; `reasons` has a sentence for each thing that it waits for."""
+    """Says that nothing can be awarded yet; `reasons` has a sentence for each thing that has to happen first."""
 
     reasons: tuple[str, ...]
 
 
 def open_accounts(pool: Money) -> tuple[Transfer, ...]:
-    """Returns the transfers that begin a contest: the pool comes in and is halved (U10). None where it is 0."""
+    """Returns the transfers that begin a contest: the pool comes in and is halved (U10). Empty if the pool is 0."""
     attackers, defenders = halve(pool.units)
     found = (
         Transfer(TransferKind.FUNDED, OUTSIDE, POOL, pool.units),
@@ -125,13 +125,13 @@ def open_accounts(pool: Money) -> tuple[Transfer, ...]:
 
 
 def prize_table(pool: Money, advances: Mapping[int, int], days: int = PRIZE_DAYS) -> dict[int, int]:
-    """Returns what the defenders' half pays for so many days unbroken, in smallest units; the last is the prize itself.
+    """Returns what the defenders' half pays by the number of days unbroken, in smallest units.
 
-    `advances` has a percentage of the half for each number of days. An advance is rounded down to a whole unit; what
-    the advances leave is the prize.
+    The last entry is the prize itself, for `days`. The others are advances: `advances` has a percentage of the half for
+    each number of days. An advance is rounded down to a whole unit; the prize is what the advances leave.
 
     Raises:
-        ValueError: an advance is not for 1 to `days` - 1 days, or they leave nothing.
+        ValueError: an advance is not for 1 to `days` - 1 days, or the advances leave nothing.
     """
     half = halve(pool.units)[1]
     if any(not 0 < each < days for each in advances) or any(percent <= 0 for percent in advances.values()):
@@ -145,23 +145,24 @@ def prize_table(pool: Money, advances: Mapping[int, int], days: int = PRIZE_DAYS
 def stake_by_board(books: Books, defences: Sequence[str], amount: int) -> tuple[Transfer, ...] | Problem:
     """Returns the transfers that stake a batch of defences from the attackers' half, or why they cannot be staked (U9).
 
-    `amount` is the prize for breaking one of them. The whole batch is staked or nothing of it.
+    `amount` is the prize for breaking one of them. Either the whole batch is staked or none of it.
     """
     place = f"stake of {', '.join(defences)}"
     if not defences or len(set(defences)) < len(defences):
-        return Problem(place, "a batch names each of its defences once")
+        return Problem(place, "a batch has to name at least one defence, and each only once")
     if (needed := amount * len(defences)) > (left := books.balance(ATTACKERS)):
         currency = books.currency
-        what = f"{format_units(needed, currency)} are needed and {format_units(left, currency)} of the half are left"
+        has = f"the attackers' half has {format_units(left, currency)} left"
+        what = f"{format_units(needed, currency)} are needed, and {has}"
         return Problem(place, what, "stake fewer defences, or let their teams stake them")
     transfers = tuple(Transfer(TransferKind.RESERVED, ATTACKERS, reserved(each), amount, each) for each in defences)
     return _if_possible(books, transfers)
 
 
 def stake_by_team(books: Books, defence: str, paid: Money, prize: Money) -> tuple[Transfer, ...] | Problem:
-    """Returns the transfer by which a team's payment becomes the stake on its defence, or why it does not (U9).
+    """Returns the transfer that makes a team's payment the stake on its defence, or why it cannot be made (U9).
 
-    `prize` is what breaking a defence is worth in this contest: the payment is that amount exactly.
+    `prize` is the contest's prize for breaking a defence. The payment has to be exactly that amount.
     """
     if paid != prize:
         return Problem(f"stake of {defence}", f"{paid} were paid, and the stake is {prize}", "pay the exact amount")
@@ -172,11 +173,12 @@ def stake_by_team(books: Books, defence: str, paid: Money, prize: Money) -> tupl
 def settle_stake(
     books: Books, defence: StakedDefence, entrants: Entrants, now: datetime, days: int = PRIZE_DAYS
 ) -> tuple[Transfer, ...] | Waiting:
-    """Returns what becomes of what was staked on a defence; nothing where that is settled.
+    """Returns the transfers that pay out or give back the stake on a defence; empty if that was already done.
 
-    The teams that broke it in the first week in which anybody did share it (see `break_shares`). If none of them may
-    get a prize, it goes to the attackers' half. If it was broken by a picture that was received before the staking, or
-    was not broken in `days`, the board's stake goes back to the attackers' half and a team's stake to the team.
+    Only the first week in which the defence was broken counts. The teams that broke it in that week, with pictures
+    received after the staking, share the stake (see `break_shares`). If none of them may get a prize, the stake goes to
+    the attackers' half. If there is no such team, or the defence was not broken in `days`, the board's stake goes back
+    to the attackers' half, and a team's stake to the team.
     """
     account = _account_with_stake(books, defence.id)
     if not account:
@@ -211,7 +213,7 @@ def break_shares(amount: int, owner: str, breaks: Iterable[Break], entrants: Ent
 
     Teams get equal shares, however many pictures they have. Teams that share a person, directly or through other teams
     of that week, count as one and divide its share equally. The defence's own team, a team that shares a person with
-    it, and a team with a person who gets no prize (U12) have no share. The result is empty where no team has one.
+    it, and a team with a person who gets no prize (U12) get nothing. The result is empty if no team gets a share.
     """
     receipts: dict[str, int] = {}
     for each in breaks:
@@ -232,12 +234,13 @@ def break_shares(amount: int, owner: str, breaks: Iterable[Break], entrants: Ent
 def defence_prize(
     books: Books, days: int, amount: int, defences: Iterable[StakedDefence], entrants: Entrants, now: datetime
 ) -> tuple[Transfer, ...] | Waiting:
-    """Returns the awards to the first staked defences that were unbroken for so many days, if there are any.
+    """Returns the awards to the first staked defences that were unbroken for this number of days, if there are any.
 
-    First are those whose days end earliest, and those whose days end at one instant share `amount` equally (U10). One
-    that was broken, is barred, or belongs to a team that gets no prize (U12) is passed over. Every picture that was
-    received for one of them before its days ended has to be settled, and confirmed by the board (U11). A prize for so
-    many days is awarded once; if it was withheld from all who got it, it is open again for others.
+    The first ones are those whose days end earliest. Those whose days end at the same instant share `amount` equally
+    (U10). A defence that was broken, is barred, or belongs to a team that gets no prize (U12) is passed over. Every
+    picture that could break one of them before its days end has to be settled first, and the board has to confirm each
+    rejection (U11). The prize for a number of days is awarded once; if the board withheld it from all who got it,
+    other defences can win it.
     """
     given = [t for t in books.transfers.values() if t.kind is TransferKind.DEFENCE_PRIZE and t.days == days]
     if any(not books.is_withheld(transfer.id) for transfer in given):
@@ -264,10 +267,9 @@ def defence_prize(
 
 
 def end_stake(books: Books, defence: StakedDefence) -> tuple[Transfer, ...]:
-    """Returns what gives back what was staked on a defence that nobody is paid for; nothing where nothing is staked.
+    """Returns the transfer that gives back the stake on a defence that no team is paid for; empty if there is none.
 
-    A team gets its own stake back: its defence was withdrawn before it was published, expired, or the contest is over.
-    The board's goes back to the attackers' half.
+    A team's stake goes back to the team, the board's to the attackers' half.
     """
     account = _account_with_stake(books, defence.id)
     if not account:
@@ -280,32 +282,37 @@ def end_stake(books: Books, defence: StakedDefence) -> tuple[Transfer, ...]:
 
 
 def pay(books: Books, award: str, reference: str) -> tuple[Transfer, ...] | Problem:
-    """Returns the transfer that notes that an award or a refund was paid, or why it cannot be noted.
+    """Returns the transfer that records that an award or a refund was paid, or why it cannot be recorded.
 
-    Paying itself is outside the software. `reference` is such as the number of the bank transfer; it is published.
+    The payment itself is made outside the software. `reference` identifies it, such as the number of a bank transfer;
+    it is published.
     """
     if not reference.strip() or printable(reference, NOTE_LIMIT) != reference:
-        return Problem(printable(award), "needs a reference", f"write 1 to {NOTE_LIMIT} printing characters")
+        return Problem(
+            printable(award), "the payment needs a reference", f"write 1 to {NOTE_LIMIT} printing characters"
+        )
     return _settle(books, TransferKind.PAID, award, reference)
 
 
 def withhold(books: Books, award: str, reason: str) -> tuple[Transfer, ...] | Problem:
     """Returns the transfer by which the board withholds a prize, or why it cannot (U8). `reason` is published.
 
-    The amount goes back to the half that it came from. A refund cannot be withheld: it is the team's own money.
+    A withheld break prize goes to the attackers' half, a defence's prize to the defenders'. A refund cannot be
+    withheld: it is the team's own money.
     """
     if not reason.strip() or len(reason) > REASON_LIMIT:
-        return Problem(printable(award), "needs a reason", f"write 1 to {REASON_LIMIT} characters")
+        return Problem(printable(award), "the decision needs a reason", f"write 1 to {REASON_LIMIT} characters")
     return _settle(books, TransferKind.WITHHELD, award, reason)
 
 
 def end_contest(
     books: Books, table: Mapping[int, int], defences: Sequence[StakedDefence], entrants: Entrants, now: datetime
 ) -> tuple[Transfer, ...] | Waiting:
-    """Returns what ends a contest: prizes that are due, stakes of unbroken defences, what is left of both halves.
+    """Returns the transfers that end a contest: due prizes, stakes of unbroken defences, the rest of both halves.
 
-    Waits while a picture is unsettled that a prize depends on. What teams were awarded stays theirs until it is paid.
-    Called again, it returns what a prize that was withheld since then left. `table` is that of `prize_table`.
+    Returns `Waiting` while a picture that a prize depends on is unsettled. Awards stay in the teams' accounts until
+    they are paid. If the board withheld a prize since the last call, the amount is returned too. `table` is that of
+    `prize_table`.
     """
     due: list[Transfer] = []
     reasons: list[str] = []
@@ -336,7 +343,7 @@ def end_contest(
 
 def _settle(books: Books, kind: TransferKind, award: str, note: str) -> tuple[Transfer, ...] | Problem:
     if (found := books.transfers.get(award)) is None:
-        return Problem(printable(award), "there is no such award", "see the statement of accounts")
+        return Problem(printable(award), "there is no such award", "look up its id in the statement of accounts")
     target = OUTSIDE
     if kind is TransferKind.WITHHELD:
         target = DEFENDERS if found.kind is TransferKind.DEFENCE_PRIZE else ATTACKERS
@@ -352,7 +359,7 @@ def _if_possible(books: Books, transfers: tuple[Transfer, ...]) -> tuple[Transfe
 
 
 def _account_with_stake(books: Books, defence: str) -> str:
-    """Returns the account that holds what was staked on a defence; "" where none does."""
+    """Returns the account that holds the stake on a defence; "" if there is none."""
     return next((each for each in (reserved(defence), stake(defence)) if books.balance(each)), "")
 
 

@@ -1,8 +1,8 @@
 """What raters are asked about a picture, and what they answer (U6).
 
-The questions are those of the proposal of 2018 (docs/unrestricted.md), word for word, but for the third: the proposal
-judges by a bounding box, so the box is asked for instead of the object's pixels. The third and fourth question go only
-to a rater who said that there definitely is not one class, and guesses or knows that there is the other one.
+The questions are those of the proposal of 2018 (docs/unrestricted.md), word for word, except the third: the proposal
+judges by a bounding box, so question 3 asks for the box and not for the object's pixels. Questions 3 and 4 are asked
+only if the rater said that one class definitely is not in the picture, and is sure or guesses that the other one is.
 """
 
 from collections.abc import Mapping
@@ -37,24 +37,24 @@ _CERTAINTY_LABELS: Final = {
     Certainty.DEFINITELY_NO: "Definitely no (and I am confident that no other tasker will guess “yes”)",
 }
 _KEYS: Final = "12345678"
-"""The keys that choose the answers that are on a page together, in their order."""
+"""The keys that choose the answers on a page, in the order of the answers."""
 
 
 class ObjectClass(BaseModel):
-    """One of the two classes of the contest, in the words in which raters are asked about it."""
+    """One of the two classes of the contest, with the words of the questions about it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     article: str = "a"
     depictions: str
-    """Examples of what is no real one, such as "a toy bird, a painting of a bird"."""
+    """Examples of objects that do not count as real, such as "a toy bird, a painting of a bird"."""
     real: str
-    """What a real one is called, such as "real, live bird"."""
+    """The words for a real object, such as "real, live bird"."""
 
     @property
     def with_article(self) -> str:
-        """Returns the name as it stands in a sentence: "a bird"."""
+        """Returns the name with its article: "a bird"."""
         return f"{self.article} {self.name}"
 
 
@@ -79,16 +79,16 @@ class Statements(BaseModel):
 
 
 class Answers(BaseModel):
-    """What one rater answered about one picture. `Questionnaire.problems` says whether it answers what was asked."""
+    """What one rater answered about one picture. `Questionnaire.problems` checks it against the questions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     presence: dict[str, Certainty]
     """For each class, by its name, how sure the rater is that the picture contains it."""
     box: Box | None = None
-    """The smallest box around the largest object; None where it was not asked for."""
+    """The smallest box around the largest object; None if it was not asked for."""
     statements: Statements | None = None
-    """None where they were not asked about."""
+    """None if they were not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Questionnaire:
     classes: tuple[ObjectClass, ObjectClass] = (BIRD, BICYCLE)
 
     def __post_init__(self) -> None:
-        """Raises ValueError where both classes have the same name."""
+        """Raises ValueError if both classes have the same name."""
         if self.classes[0].name == self.classes[1].name:
             raise ValueError(f"both classes are called {self.classes[0].name!r}; give each its own name")
 
@@ -119,9 +119,10 @@ class Questionnaire:
         return one, other
 
     def asked_about(self, presence: Mapping[str, Certainty]) -> ObjectClass | None:
-        """Returns the class that questions 3 and 4 are about, None where they are not asked.
+        """Returns the class that questions 3 and 4 are about, None if they are not asked.
 
-        They are asked where one class definitely is not there, and the other one is, definitely or as a best guess.
+        They are asked if the rater says that one class definitely is not there, and that the other one is, definitely
+        or as a best guess.
         """
         yes = (Certainty.DEFINITELY_YES, Certainty.PROBABLY_YES)
         for seen, other in (self.classes, self.classes[::-1]):
@@ -130,7 +131,7 @@ class Questionnaire:
         return None
 
     def box_question(self, seen: ObjectClass) -> str:
-        """Returns question 3, which a box answers."""
+        """Returns question 3, whose answer is a box."""
         return (
             f"For the largest single {seen.name} in the image, draw the smallest box that contains all of the "
             f"{seen.name}. (If there are multiple that are the same size, then choose one at random.)"
@@ -156,11 +157,11 @@ class Questionnaire:
         )
 
     def problems(self, document: object, size: PictureSize) -> list[Problem]:
-        """Returns everything that is wrong with or missing from answers about a picture of a size.
+        """Returns everything that is wrong or missing in the answers about a picture.
 
         Args:
-            document: the answers as JSON has them, such as `Answers.model_dump(mode="json")`.
-            size: of the picture, in which the box has to lie.
+            document: the answers as in JSON, such as `Answers.model_dump(mode="json")`.
+            size: the size of the picture; the box has to lie inside it.
         """
         found = []
         try:
@@ -178,15 +179,15 @@ class Questionnaire:
     def _presence_problems(self, presence: Mapping[object, object]) -> list[Problem]:
         names = [each.name for each in self.classes]
         unknown = [name for name in presence if name not in names][:_MAX_PROBLEMS]
-        remedy = f"name {names[0]} and {names[1]} alone"
+        remedy = f"answer about {names[0]} and {names[1]} only"
         return [
             Problem(f"presence.{name}", "no answer to this question", "choose one of its four answers")
             for name in names
             if name not in presence
-        ] + [Problem(f"presence.{printable(str(name), 60)}", "no class of this contest", remedy) for name in unknown]
+        ] + [Problem(f"presence.{printable(str(name), 60)}", "not a class of this contest", remedy) for name in unknown]
 
     def _branch_problems(self, presence: Mapping[str, Any], document: Mapping[str, Any]) -> list[Problem]:
-        """Returns whether box and statements are there exactly where they are asked for, once that is known."""
+        """Returns what is wrong with box and statements: they have to be there exactly if they are asked for."""
         try:
             known = {each.name: Certainty(presence[each.name]) for each in self.classes}
         except (KeyError, ValueError):
@@ -194,7 +195,9 @@ class Questionnaire:
         seen = self.asked_about(known)
         given = [part for part in ("box", "statements") if document.get(part) is not None]
         if seen is None:
-            what = "is not asked for: no class is there beside one that definitely is not"
+            what = (
+                "is not asked for, because the answers do not say that one class is there and the other definitely not"
+            )
             return [Problem(part, what, "leave it out") for part in given]
         missing = []
         if "box" not in given:
@@ -208,13 +211,13 @@ class Questionnaire:
 
 
 def _problem(error: FieldError) -> Problem:
-    """Returns a wrong field as a rater reads it, who answers questions and adds no keys."""
+    """Returns the problem of a field in words for raters, who answer questions and do not write keys."""
     found = error.problem("answers")
     return Problem(found.place, "no answer to this question") if found.what == "missing" else found
 
 
 def _outside_problems(box: object, size: PictureSize) -> list[Problem]:
-    """Returns each edge of a box that lies right of or below the picture, whatever else is wrong with the box."""
+    """Returns a problem for each edge of a box that lies right of or below the picture."""
     if not isinstance(box, Mapping):
         return []
     limits = {"left": size.width, "top": size.height, "right": size.width, "bottom": size.height}

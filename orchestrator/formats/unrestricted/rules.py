@@ -1,7 +1,7 @@
-"""The settings of the unrestricted contest, as the contest file's `rules:` writes them.
+"""The settings of the unrestricted contest: the contest file's `rules:`.
 
-The proposal of 2018 (docs/unrestricted.md) leaves several readings open, and its authors later clarified some of them
-differently in different places; each is a setting, whose default is what the proposal writes.
+The proposal of 2018 (docs/unrestricted.md) can be read in several ways, and its authors later explained some points
+differently in different places. Each such point is a setting, and its default is what the proposal says.
 """
 
 from datetime import date
@@ -27,20 +27,20 @@ class ClosedDefences(StrEnum):
 
     REFUSED = "refused"
     ALLOWED = "allowed"
-    """It may be staked and broken for the attackers' prize, and cannot win that of defences."""
+    """It may be staked, and breaking it wins the attackers' prize, but it cannot win the prize for defences."""
 
 
 class EligibilityReading(StrEnum):
     """What a defence has to do on the eligibility set (U2)."""
 
     PERFECT = "perfect"
-    """Answer at least 80 %, and make no mistake there, as the rule is written."""
+    """Answer at least 80 %, and make no mistake in these answers, as the rule is written."""
     RIGHT_ON_80 = "right_on_80"
-    """Be right on at least 80 %; it may be wrong on the others, as the authors' answers to questions say."""
+    """Be right on at least 80 %; mistakes on the others are allowed, as the authors said when they were asked."""
 
 
 class OnFault(StrEnum):
-    """What it is where a defence gives no answer to a picture (U7)."""
+    """What it counts as if a defence gives no answer at all to a picture (U7)."""
 
     ABSTAIN = "abstain"
     BREAK = "break"
@@ -51,12 +51,12 @@ class _Rules(BaseModel):
 
 
 def _weekday(value: object) -> object:
-    """Returns a day by its name. Raises ValueError for no name of one."""
+    """Returns the day of the week with this name. Raises ValueError if there is none."""
     if not isinstance(value, str):
         return value
     if value.upper() not in Weekday.__members__:
         days = ", ".join(day.name.lower() for day in Weekday)
-        raise ValueError(f"{show_value(value)} is no day; write one of {days}")
+        raise ValueError(f"{show_value(value)} is not a day of the week; write one of {days}")
     return Weekday[value.upper()]
 
 
@@ -71,25 +71,26 @@ class PrizeRules(_Rules):
     """Prizes (U10). An amount is written with its currency, such as 1000.50 EUR."""
 
     pool: MoneyText
-    """All that there is. One half is for defences, the other for who breaks them."""
+    """The whole sum. One half is for defences, the other for the teams that break them."""
     per_break: MoneyText
     """What is staked on a defence, and so the prize for breaking it."""
     advances: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=100)]] = {}
-    """Days unbroken, and the percent of the defences' half that is paid in advance then."""
+    """Number of days unbroken -> the percentage of the defences' half that is paid in advance after these days."""
 
     @model_validator(mode="after")
     def _fits_the_pool(self) -> "PrizeRules":
         if self.per_break.currency != self.pool.currency:
             raise ValueError(
-                f"per_break: {self.per_break} is of another currency than the pool of {self.pool}; write both in one"
+                f"per_break: {self.per_break} is not in the currency of the pool, {self.pool}; use the same for both"
             )
         if not 0 < self.per_break.units <= halve(self.pool.units)[0]:
             raise ValueError(
-                f"per_break: {self.per_break} is nothing, or more than half of the pool of {self.pool}; write less"
+                f"per_break: {self.per_break} is 0 or more than half of the pool of {self.pool}; "
+                "write an amount above 0 and up to that half"
             )
         if sum(self.advances.values()) >= _PERCENT:
             raise ValueError(
-                f"advances: {sum(self.advances.values())} % in all leave nothing for the prize; write smaller ones"
+                f"advances: {sum(self.advances.values())} % in total leave nothing for the prize; write smaller ones"
             )
         return self
 
@@ -98,35 +99,35 @@ class UnrestrictedRules(FormatRules):
     """The rules of the unrestricted contest."""
 
     on_finding: OnFinding = OnFinding.FLAG
-    """A defence may use chance here (U13), so that differing answers are no breach (A10)."""
+    """`flag` by default: a defence may use random numbers here (U13), so answers that differ break no rule (A10)."""
     time_zone: str = "UTC"
-    """The contest's zone, by its IANA name: weeks and days are of its calendar (U5)."""
+    """The contest's time zone, by its IANA name: weeks and days are those of its calendar (U5)."""
     week: WeekRules = WeekRules()
     last_day: date | None = None
-    """The last day on which pictures are received, in the contest's zone; null while nobody has fixed it."""
+    """The last day on which pictures are received, in the contest's time zone; null until it is decided."""
     closed: ClosedDefences = ClosedDefences.REFUSED
     eligibility: EligibilityReading = EligibilityReading.PERFECT
     on_fault: OnFault = OnFault.ABSTAIN
     uploads_per_day: Annotated[int, Field(ge=1)] = 10
-    """How many pictures a team may hand in on a day of the contest's zone (U4)."""
+    """How many pictures a team may hand in on a day of the contest's time zone (U4)."""
     days_unbroken: Annotated[int, Field(ge=1)] = 90
-    """How long a staked defence has to hold for the prize: so many times 24 hours (U10)."""
+    """How long a staked defence has to stay unbroken to win the prize, in periods of 24 hours (U10)."""
     appeal_days: Annotated[int, Field(ge=1)] = 14
-    """How long a team may appeal, in days of 24 hours from the ruling on a picture (U8)."""
+    """How long a team may appeal, in periods of 24 hours from the ruling on a picture (U8)."""
     validity: ValidityRules = ValidityRules()
-    """What raters are asked to agree on, and the panel of an appeal (U6, U8)."""
+    """When a picture counts as valid, for its raters and for the panel of an appeal (U6, U8)."""
     raters: RaterRules = RaterRules()
-    """How raters are tested by pictures whose class is known (U6)."""
+    """How raters are tested with pictures whose class is known (U6)."""
     classes: tuple[ObjectClass, ObjectClass] = (BIRD, BICYCLE)
-    """The two classes, in the words in which raters are asked about them."""
+    """The two classes, with the words of the questions about them."""
     prizes: PrizeRules | None = None
-    """Null where nothing is paid."""
+    """Null in a contest without prizes."""
 
     @model_validator(mode="after")
     def _advances_come_before_the_prize(self) -> "UnrestrictedRules":
         if self.prizes and (late := [days for days in self.prizes.advances if days >= self.days_unbroken]):
             raise ValueError(
-                f"prizes.advances: {late[0]} days are not before the prize after {self.days_unbroken}; write fewer"
+                f"prizes.advances: {late[0]} days are not fewer than the {self.days_unbroken} of the prize; write fewer"
             )
         if self.classes[0].name == self.classes[1].name:
             raise ValueError(f"classes: both are called {self.classes[0].name!r}; give each its own name")
@@ -143,7 +144,7 @@ PROPOSED_AREA_PERCENT = ValidityRules().minimum_area_percent
 
 
 def rule_warnings(rules: UnrestrictedRules) -> list[str]:
-    """Returns what organizers should know of the rules that they chose, a sentence each."""
+    """Returns what organizers should know about the rules that they chose, one sentence each."""
     found = []
     if (area := rules.validity.minimum_area_percent) < PROPOSED_AREA_PERCENT:
         found.append(
@@ -151,16 +152,23 @@ def rule_warnings(rules: UnrestrictedRules) -> list[str]:
             f"which asks for {PROPOSED_AREA_PERCENT}"
         )
     if rules.last_day is None:
-        found.append("rules.last_day is not set: stakes of teams are refunded at the end of a contest, which has none")
+        found.append(
+            "rules.last_day is not set: the contest never ends, and what is left of the prizes is never returned to "
+            "the organizers"
+        )
     if rules.prizes is None:
-        found.append("rules.prizes is not set: nothing is paid, and a stake is only a date")
+        found.append("rules.prizes is not set: there are no prizes, and staking a defence only starts its days")
     if rules.eligibility is EligibilityReading.RIGHT_ON_80:
         found.append(
             "rules.eligibility: right_on_80 admits a defence that is wrong on a picture of the eligibility set; an "
-            "attacker who guesses that picture breaks it at once"
+            "attacker who guesses that picture and hands it in breaks the defence"
         )
     if rules.on_fault is OnFault.BREAK:
-        found.append("rules.on_fault: break lets a picture that crashes a defence break it, whatever it shows")
+        found.append(
+            "rules.on_fault: break lets a valid picture that crashes a defence break it, whichever class it shows"
+        )
     if rules.time_zone == "UTC":
-        found.append("rules.time_zone is UTC: weeks close at midnight in UTC, wherever the participants are")
+        found.append(
+            "rules.time_zone is UTC: weeks close at midnight UTC; set the zone of most participants if it differs"
+        )
     return found

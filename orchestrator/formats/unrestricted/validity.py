@@ -1,6 +1,6 @@
-"""Whether a picture is valid, by what all of its raters answered (U6), and by an appeal's new raters (U8).
+"""Decides whether a picture is valid, by the answers of its raters (U6), and of an appeal's new raters (U8).
 
-Raters are known by their ids alone. What tests the raters themselves is apart (`rater_tests`).
+Raters are known by their ids only. The module `rater_tests` tests the raters themselves.
 """
 
 from collections import Counter
@@ -28,20 +28,20 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 
 
 class ValidityRules(BaseModel):
-    """What a valid picture has to have; the defaults are those of the proposal of 2018."""
+    """When a picture counts as valid; the defaults are those of the proposal of 2018."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     raters_per_picture: Annotated[int, Field(ge=3)] = 3
-    """Raters who answer before a picture is ruled on; one more answers where their boxes disagree."""
+    """How many raters answer before a picture is ruled on; one more answers if their boxes disagree."""
     minimum_area_percent: Percent = 25
-    """The share of the picture that the largest object covers at least."""
+    """The share of the picture that the box around the largest object has to cover."""
     minimum_iou_percent: Percent = 50
-    """Intersection over union of a rater's box with the median box, below which the box disagrees."""
+    """A box disagrees if its intersection over union with the median box is below this."""
     appeal_raters: Annotated[int, Field(ge=1)] = 5
-    """New raters who answer where a ruling is appealed."""
+    """How many new raters answer if a team appeals against a ruling."""
     appeal_majority: Annotated[int, Field(ge=1)] = 4
-    """How many of them have to say the same."""
+    """How many of them have to agree."""
 
     @model_validator(mode="after")
     def _appeals_can_be_decided_in_one_way(self) -> Self:
@@ -55,9 +55,9 @@ class ValidityRules(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What one rater said of a picture: `answers` that fit the questionnaire, or None for a report.
+    """What one rater said about a picture: `answers` that fit the questionnaire, or None for a report.
 
-    A rater reports what nobody should be shown, such as illegal content, and then answers nothing.
+    A rater reports a picture that nobody should see, such as illegal content, and then answers no question.
     """
 
     rater: str
@@ -72,23 +72,23 @@ class Outcome(StrEnum):
     MORE_RATERS = "more_raters"
     """`Ruling.more_raters` have to answer first."""
     REPORTED = "reported"
-    """It is shown to no further rater until the board has looked at it."""
+    """No further rater sees it until the board has decided about the report."""
     UNDECIDED = "undecided"
-    """Of an appeal only: too few of its raters say the same. The ruling stands unless the board decides otherwise."""
+    """Only for an appeal: too few of its raters agree. The ruling stands unless the board decides otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the ratings of a picture say.
+    """What follows from the ratings of a picture.
 
     Attributes:
-        outcome: what follows.
-        reasons: why, in words, each a sentence without its full stop; empty for a valid picture.
-        raters: ids of those whose ratings count, sorted.
-        class_name: what a valid picture shows; None for any other.
+        outcome: the outcome.
+        reasons: why, each a sentence without its full stop; empty for a valid picture.
+        raters: ids of the raters whose ratings count, sorted.
+        class_name: the class that a valid picture shows; None for any other picture.
         more_raters: how many further raters have to answer.
-        share: of the picture in the smallest box that counts, None where the boxes did not matter.
-        set_aside: the rater whose box does not count because it alone disagrees with the others; "" for none.
+        share: the share of the picture in the smallest box that counts; None if the boxes did not matter.
+        set_aside: the rater whose box does not count because it alone disagrees with the median; "" for none.
     """
 
     outcome: Outcome
@@ -102,21 +102,21 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Rules on pictures of one size under one contest's rules. The order of ratings never matters."""
+    """Rules on pictures of one size under the rules of one contest. The order of ratings never matters."""
 
     size: PictureSize
     rules: ValidityRules
     questionnaire: Questionnaire
 
     def rule_on_picture(self, ratings: Sequence[Rating]) -> Ruling:
-        """Returns what the ratings of a picture say (U6). Reports that the board dismissed are left out by the caller.
+        """Returns the ruling that follows from the ratings of a picture (U6).
 
-        Where the boxes of the least number of raters disagree, one more rater answers first. If then a single box
-        disagrees with the median, it does not count: enough others drew theirs. If more do, the smallest of all
-        counts, as the proposal of 2018 writes.
+        The caller leaves out reports that the board dismissed. If the boxes of `raters_per_picture` raters disagree,
+        one more rater answers first. If then only one box disagrees with the median, it does not count, because enough
+        others remain. If several do, the smallest of all boxes counts, as in the proposal of 2018.
 
         Raises:
-            ValueError: two ratings that count are of the same rater, or one does not answer what was asked.
+            ValueError: two ratings are of the same rater, or one has no box or statements though they were asked for.
         """
         counting = _counting(ratings)
         if waiting := _waiting(counting, self.rules.raters_per_picture):
@@ -131,24 +131,24 @@ class Judge:
         return self._rule_on_boxes(views)
 
     def rule_on_appeal(self, panel: Sequence[Rating], earlier: Collection[str]) -> Ruling:
-        """Returns what an appeal's raters say: enough of them have to find the picture valid, or not valid (U8).
+        """Returns the ruling of an appeal's raters: enough of them have to agree that it is valid, or not valid (U8).
 
-        Each judges by the same questionnaire, and the box of each has to be large enough by itself.
+        They answer the same questionnaire. Each of their boxes is judged alone: it has to be large enough.
 
         Args:
             panel: the ratings of the appeal's raters.
-            earlier: ids of the raters who rated the picture before.
+            earlier: ids of the raters who rated the picture before the appeal.
 
         Raises:
-            ValueError: two ratings that count are of the same rater, one does not answer what was asked, a rater is
-                not new, or there are too many.
+            ValueError: two ratings are of the same rater, one has no box or statements though they were asked for, a
+                rater is not new, or there are too many raters.
         """
         counting = _counting(panel)
         raters = _raters(counting)
         if old := sorted({*raters} & {*earlier}):
-            raise ValueError(f"{', '.join(old)} rated the picture before; an appeal's raters are new")
+            raise ValueError(f"{', '.join(old)} rated the picture before; an appeal needs new raters")
         if len(raters) > self.rules.appeal_raters:
-            raise ValueError(f"{len(raters)} raters of an appeal, which has {self.rules.appeal_raters}")
+            raise ValueError(f"{len(raters)} raters answered for an appeal; {self.rules.appeal_raters} are asked")
         if waiting := _waiting(counting, self.rules.appeal_raters):
             return waiting
         small = self._too_small
@@ -165,13 +165,13 @@ class Judge:
         if len(views) - len(valid) >= self.rules.appeal_majority:
             return Ruling(Outcome.INVALID, against, raters)
         said = [
-            f"{counted_noun(count, 'rater')} of {len(raters)} for a valid {seen}"
+            f"{count} of {len(raters)} raters find that it is valid and shows: {seen}"
             for seen, count in sorted(votes.items())
         ]
         return Ruling(Outcome.UNDECIDED, (*said, *against), raters)
 
     def _view(self, rating: Rating) -> "_View":
-        """Returns what a rater sees in the picture, and why that makes it invalid, the size of the box left apart."""
+        """Returns what a rater sees in the picture, and why that makes it invalid, apart from the size of the box."""
         answers, rater = rating.answers, rating.rater
         if answers is None:
             raise ValueError(f"{rater} reported the picture and answered nothing")
@@ -190,7 +190,7 @@ class Judge:
         if asked is None:
             return _View(rater, None, None, tuple(reasons))
         if answers.box is None or answers.statements is None:
-            raise ValueError(f"the answers of {rater} have no box or no statements, and were asked for both")
+            raise ValueError(f"the answers of {rater} have no box or no statements; the questionnaire asks for both")
         faults = {
             "complete": f"the {asked.name} is truncated",
             "unoccluded": f"the {asked.name} is occluded",
@@ -203,13 +203,13 @@ class Judge:
         return _View(rater, asked if sure else None, answers.box, tuple(reasons))
 
     def _rule_on_boxes(self, views: Sequence["_View"]) -> Ruling:
-        """Returns the ruling where all raters see the same class and nothing but the boxes is left to judge."""
+        """Returns the ruling in case all raters see the same class and only the boxes are left to judge."""
         boxes = {view.rater: view.box for view in views if view.box}
         median = median_box(list(boxes.values()))
         least = Fraction(self.rules.minimum_iou_percent, 100)
         disagreeing = [rater for rater, box in boxes.items() if intersection_over_union(box, median) < least]
         if disagreeing and len(boxes) == self.rules.raters_per_picture:
-            reason = f"boxes disagree: {', '.join(disagreeing)} with the median of all"
+            reason = f"boxes that disagree with the median of all boxes: {', '.join(disagreeing)}"
             return Ruling(Outcome.MORE_RATERS, (reason,), tuple(boxes), more_raters=1)
         set_aside = disagreeing[0] if len(disagreeing) == 1 else ""
         rater = min((each for each in boxes if each != set_aside), key=lambda each: boxes[each].area)
@@ -220,7 +220,7 @@ class Judge:
         return Ruling(Outcome.VALID, (), tuple(boxes), seen, share=share, set_aside=set_aside)
 
     def _too_small(self, box: Box, rater: str) -> tuple[str, ...]:
-        """Returns the reason why an object in a box is too small; nothing where it is exactly large enough, or more."""
+        """Returns the reason why an object in a box is too small; nothing if it is large enough, even exactly."""
         share, percent = area_share(box, self.size), self.rules.minimum_area_percent
         if share >= Fraction(percent, 100):
             return ()
@@ -230,7 +230,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What one rater sees: a class that is definitely there alone, or None; the box; and why it makes it invalid."""
+    """What one rater sees: `seen` is the only class that is definitely there, or None; `reasons`: why it is invalid."""
 
     rater: str
     seen: ObjectClass | None
@@ -239,10 +239,10 @@ class _View:
 
 
 def _counting(ratings: Sequence[Rating]) -> list[Rating]:
-    """Returns the ratings, by rater. Raises ValueError where a rater has two."""
+    """Returns the ratings, sorted by rater. Raises ValueError if a rater has two."""
     counting = sorted(ratings, key=lambda each: each.rater)
     if twice := [one.rater for one, other in pairwise(counting) if one.rater == other.rater]:
-        raise ValueError(f"several ratings of {', '.join(twice)}; give the one that counts")
+        raise ValueError(f"several ratings of {', '.join(twice)}; give only the one that counts")
     return counting
 
 
@@ -251,7 +251,7 @@ def _raters(ratings: Sequence[Rating]) -> tuple[str, ...]:
 
 
 def _waiting(counting: Sequence[Rating], needed: int) -> Ruling | None:
-    """Returns why nothing can be ruled yet: a report, or too few ratings. None where there are enough."""
+    """Returns why there is no ruling yet: a report, or too few ratings. None if there are enough."""
     if reporters := [each.rater for each in counting if each.answers is None]:
         return Ruling(
             Outcome.REPORTED, tuple(f"{rater} reported the picture" for rater in reporters), _raters(counting)
@@ -259,5 +259,5 @@ def _waiting(counting: Sequence[Rating], needed: int) -> Ruling | None:
     missing = needed - len(counting)
     if missing <= 0:
         return None
-    reason = f"{counted_noun(len(counting), 'rater')} of {needed} answered"
+    reason = f"{len(counting)} of {counted_noun(needed, 'rater')} answered"
     return Ruling(Outcome.MORE_RATERS, (reason,), _raters(counting), more_raters=missing)

@@ -52,13 +52,13 @@ def load_zone(name: str) -> ZoneInfo:
     """Returns a time zone by its IANA name, such as `Europe/Berlin`. Raises ValueError where there is none."""
     parts = name.split("/")
     if len(name) > _ZONE_LENGTH or not all(part and set(part) <= _ZONE_CHARACTERS for part in parts):
-        raise ValueError(f"{show_value(name)} is no name of a time zone; write one such as Europe/Berlin")
+        raise ValueError(f"{show_value(name)} is not the name of a time zone; write one such as Europe/Berlin")
     place = files("tzdata").joinpath("zoneinfo", *parts)
     if not place.is_file():
-        raise ValueError(f"no time zone {name!r} in the IANA database {TZDATA_VERSION}; write one such as UTC")
+        raise ValueError(f"the IANA database {TZDATA_VERSION} has no time zone {name!r}; write one such as UTC")
     with place.open("rb") as data:
         if data.read(4) != b"TZif":
-            raise ValueError(f"{name!r} is no time zone; write one such as UTC")
+            raise ValueError(f"{name!r} is not a time zone; write one such as UTC")
         data.seek(0)
         return ZoneInfo.from_file(data, name)
 

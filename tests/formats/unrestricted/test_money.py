@@ -55,18 +55,18 @@ def test_what_is_printed_is_read_back(units, currency) -> None:
         ("1000.500 EUR", "EUR has 2 decimals"),
         ("1000.0 JPY", "JPY has 0 decimals"),
         ("1.50 KWD", "KWD has 3 decimals"),
-        ("10 XYZ", "XYZ is no currency"),
-        ("10 XAU", "XAU is no currency"),
-        ("1,000.00 EUR", "is no amount"),
-        ("-5.00 EUR", "is no amount"),
-        ("1e3 EUR", "is no amount"),
-        ("007.00 EUR", "is no amount"),
-        ("10.00", "is no amount"),
-        ("10.00 eur", "is no amount"),
-        ("\u0661.00 EUR", "is no amount"),
-        ("10.00 EUR\n", "is no amount"),
-        (f"{MAX_UNITS + 1} JPY", "is no amount"),
-        (f"{'9' * 5000} JPY", "is too much"),
+        ("10 XYZ", "XYZ is not a currency"),
+        ("10 XAU", "XAU is not a currency"),
+        ("1,000.00 EUR", "is not an amount"),
+        ("-5.00 EUR", "is not an amount"),
+        ("1e3 EUR", "is not an amount"),
+        ("007.00 EUR", "is not an amount"),
+        ("10.00", "is not an amount"),
+        ("10.00 eur", "is not an amount"),
+        ("\u0661.00 EUR", "is not an amount"),
+        ("10.00 EUR\n", "is not an amount"),
+        (f"{MAX_UNITS + 1} JPY", "is not an amount"),
+        (f"{'9' * 5000} JPY", "is too large; write at most 9007199254740991 JPY"),
     ],
 )
 def test_other_amounts_are_refused(text, says) -> None:
@@ -78,7 +78,7 @@ def test_other_amounts_are_refused(text, says) -> None:
 @pytest.mark.parametrize("units", [10.0, True, -1, MAX_UNITS + 1, "10"])
 def test_only_integers_are_units(units) -> None:
     """A float, a boolean, a negative number and one that JSON cannot hold exactly are no amounts."""
-    with pytest.raises(ValueError, match="is no amount"):
+    with pytest.raises(ValueError, match="is not an amount"):
         Money(units, "EUR")
 
 
@@ -176,22 +176,22 @@ def _opened() -> Books:
 AWARD = "break_prize:d1:t"
 PAYMENT = Transfer(TransferKind.PAID, team_account("t"), OUTSIDE, 60, "d1", "t", award=AWARD, note="bank 1")
 REFUSED = [
-    (Transfer(TransferKind.FUNDED, OUTSIDE, POOL, 1), "was done already"),
+    (Transfer(TransferKind.FUNDED, OUTSIDE, POOL, 1), "already made"),
     (Transfer(TransferKind.RESERVED, ATTACKERS, reserved("d3"), 401, "d3"), "holds 4.00 EUR, and 4.01 EUR are needed"),
-    (Transfer(TransferKind.RESERVED, ATTACKERS, reserved("d2"), 1, "d2"), "staked already"),
-    (Transfer(TransferKind.STAKE_PAID, OUTSIDE, stake("d1"), 1, "d1"), "staked already"),
-    (Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account("t"), 40, "d1", "t"), "was done already"),
+    (Transfer(TransferKind.RESERVED, ATTACKERS, reserved("d2"), 1, "d2"), "is already staked"),
+    (Transfer(TransferKind.STAKE_PAID, OUTSIDE, stake("d1"), 1, "d1"), "is already staked"),
+    (Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account("t"), 40, "d1", "t"), "already made"),
     (Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account("u"), 41, "d1", "u"), "holds 0.40 EUR"),
-    (Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account("t"), 1, "d1", "u"), "does not move money"),
-    (Transfer(TransferKind.BREAK_PRIZE, DEFENDERS, team_account("u"), 1, "d1", "u"), "does not move money"),
-    (Transfer(TransferKind.DEFENCE_PRIZE, OUTSIDE, team_account("u"), 1, "d1", "u", 90), "does not move money"),
-    (Transfer(TransferKind.STAKE_REFUNDED, stake("d2"), team_account("u"), 0, "d2", "u"), "no amount to move"),
-    (Transfer(TransferKind.STAKE_REFUNDED, stake("d2"), team_account("u"), -1, "d2", "u"), "no amount to move"),
-    (replace(PAYMENT, amount=59), "it is 0.60 EUR for team:t"),
-    (replace(PAYMENT, award="break_prize:d1:u"), "there is no such award"),
-    (replace(PAYMENT, award="funded"), "there is no such award"),
-    (replace(PAYMENT, award=""), "name their award"),
-    (replace(PAYMENT, kind=TransferKind.WITHHELD, target=DEFENDERS), "does not go to defenders"),
+    (Transfer(TransferKind.BREAK_PRIZE, reserved("d1"), team_account("t"), 1, "d1", "u"), "cannot go from"),
+    (Transfer(TransferKind.BREAK_PRIZE, DEFENDERS, team_account("u"), 1, "d1", "u"), "cannot go from"),
+    (Transfer(TransferKind.DEFENCE_PRIZE, OUTSIDE, team_account("u"), 1, "d1", "u", 90), "cannot go from"),
+    (Transfer(TransferKind.STAKE_REFUNDED, stake("d2"), team_account("u"), 0, "d2", "u"), "cannot be moved"),
+    (Transfer(TransferKind.STAKE_REFUNDED, stake("d2"), team_account("u"), -1, "d2", "u"), "cannot be moved"),
+    (replace(PAYMENT, amount=59), "the award is 0.60 EUR for team:t"),
+    (replace(PAYMENT, award="break_prize:d1:u"), "there is no award"),
+    (replace(PAYMENT, award="funded"), "there is no award"),
+    (replace(PAYMENT, award=""), "has to name an award"),
+    (replace(PAYMENT, kind=TransferKind.WITHHELD, target=DEFENDERS), "cannot go to defenders"),
 ]
 
 

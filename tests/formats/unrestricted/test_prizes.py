@@ -97,7 +97,7 @@ def test_staking_fails_when_the_half_is_spent(opened) -> None:
     books = _posted(opened, stake_by_board(opened, ["d1", "d2", "d3"], PRIZE.units))
     problem = stake_by_board(books, ["d4", "d5", "d6"], PRIZE.units)
     assert isinstance(problem, Problem)
-    assert problem.what == "300.00 EUR are needed and 200.01 EUR of the half are left"
+    assert problem.what == "300.00 EUR are needed, and the attackers' half has 200.01 EUR left"
     books = _posted(books, stake_by_board(books, ["d4", "d5"], PRIZE.units))
     assert books.balance(ATTACKERS) == 1
 

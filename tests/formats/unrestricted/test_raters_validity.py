@@ -267,7 +267,7 @@ def test_u6_disagreeing_boxes_ask_a_fourth_rater() -> None:
     three = ratings(answers(), answers(box=SLOPPY), answers())
     ruling = JUDGE.rule_on_picture(three)
     assert (ruling.outcome, ruling.more_raters) == (Outcome.MORE_RATERS, 1)
-    assert ruling.reasons == ("boxes disagree: r-2 with the median of all",)
+    assert ruling.reasons == ("boxes that disagree with the median of all boxes: r-2",)
     fourth = JUDGE.rule_on_picture([*three, *ratings(answers(), start=4)])
     assert (fourth.outcome, fourth.set_aside, fourth.share) == (Outcome.VALID, "r-2", area_share(LARGE, SIZE))
     sloppy_too = JUDGE.rule_on_picture(
@@ -381,14 +381,17 @@ def test_u8_raters_of_an_appeal_who_see_different_classes_do_not_decide() -> Non
     """Votes for different classes are not added up."""
     ruling = JUDGE.rule_on_appeal(ratings(*[answers()] * 3, *[answers(NO, YES)] * 2), [])
     assert ruling.outcome is Outcome.UNDECIDED
-    assert ruling.reasons[:2] == ("2 raters of 5 for a valid bicycle", "3 raters of 5 for a valid bird")
+    assert ruling.reasons[:2] == (
+        "2 of 5 raters find that it is valid and shows: bicycle",
+        "3 of 5 raters find that it is valid and shows: bird",
+    )
 
 
 def test_u8_raters_of_an_appeal_are_new_and_five() -> None:
     """Who rated the picture before does not rate it again, and a sixth rater changes nothing."""
     with pytest.raises(ValueError, match="r-3 rated the picture before"):
         JUDGE.rule_on_appeal(ratings(answers(), start=3), ["r-3"])
-    with pytest.raises(ValueError, match="6 raters of an appeal"):
+    with pytest.raises(ValueError, match="6 raters answered for an appeal; 5 are asked"):
         JUDGE.rule_on_appeal(ratings(*[answers()] * 6), [])
 
 
