@@ -13,20 +13,29 @@ from orchestrator.gpus import Gpu
 
 
 @pytest.mark.parametrize(
-    ("runtime", "gpus", "reason"),
-    [
-        (None, 1, "has no GPUs"),
-        (Runtime.RUNSC, 0, "starts no containers with runsc"),
-        (Runtime.KATA, 0, "starts no containers with kata"),
-    ],
+    ("runtime", "reason"),
+    [(Runtime.RUNSC, "starts no containers with runsc"), (Runtime.KATA, "starts no containers with kata")],
 )
-def test_what_runc_cannot_do_is_docker_s(runtime, gpus, reason, tmp_path) -> None:
-    """GPUs and other runtimes are docker's on every machine, and it is said why."""
-    name, why = composition.choose_container_backend(tmp_path, runtime, gpus)
+def test_what_runc_cannot_do_is_docker_s(runtime, reason, tmp_path) -> None:
+    """Other runtimes are docker's on every machine, and it is said why."""
+    name, why = composition.choose_container_backend(tmp_path, runtime)
     assert name == "docker"
     assert reason in why
-    made = composition.make_backend(composition.CONTAINER, tmp_path, runtime=runtime, gpus=gpus)
-    assert made.name == "docker"
+    assert composition.make_backend(composition.CONTAINER, tmp_path, runtime=runtime).name == "docker"
+
+
+def test_gpus_that_no_description_names_are_docker_s(tmp_path, monkeypatch) -> None:
+    """A CDI description of each GPU is what runc needs; contests without GPUs are not asked for one."""
+    monkeypatch.setattr(composition, "list_gpus", lambda: (Gpu("GPU-none", "H100", "80 GB"),))
+    runc = type(composition.make_backend("runc", tmp_path))
+    monkeypatch.setattr(runc, "require_available", lambda self, runtime=None: None)
+    name, why = composition.choose_container_backend(tmp_path, gpus=1)
+    assert (name, "names the GPU GPU-none" in why) == ("docker", True)
+    assert composition.make_backend(composition.CONTAINER, tmp_path, gpus=1).name == "docker"
+    monkeypatch.setattr(composition, "read_gpu_edits", lambda uuid: None)
+    assert composition.choose_container_backend(tmp_path, gpus=1) == ("runc", "")
+    monkeypatch.undo()
+    assert "CDI" not in composition.choose_container_backend(tmp_path)[1]
 
 
 def test_without_root_it_is_docker(tmp_path, monkeypatch) -> None:

@@ -21,6 +21,8 @@ from orchestrator.gpus import Gpu, list_gpus
 from orchestrator.sandboxes.base import Backend, Check, CheckStatus
 
 _COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "red", CheckStatus.ABSENT: "dim"}
+_CONTAINER_BACKENDS = frozenset({"docker", "runc"})
+"""The backends of this machine that give players GPUs under the whole policy."""
 
 
 @console.command
@@ -39,7 +41,7 @@ def doctor(
             if sweep:
                 checks.append(_cleanup_check(name, backend))
             checks += backend.diagnose()
-            if name == "docker":  # the container backend that gives players GPUs
+            if name in _CONTAINER_BACKENDS:
                 checks += _gpu_checks(backend)
         checks.append(_container_check(Path(workspace)))
     failed = any(check.status is CheckStatus.FAIL for check in checks)
@@ -68,23 +70,29 @@ def _machine_checks() -> list[Check]:
 
 def _gpu_checks(backend: Backend) -> list[Check]:
     """Returns a check for each GPU of this machine: whether a player in a container can compute on it."""
+    name = f"{backend.name}: gpu"
     try:
         backend.require_available()
         gpus = list_gpus()
     except BackendUnavailable:  # other checks report it
         return []
+    if gpus and backend.name == "runc":
+        try:
+            composition.require_gpu_descriptions()
+        except BackendUnavailable as error:
+            return [Check(name, CheckStatus.ABSENT, str(error), "without it, docker plays contests with GPUs")]
     if gpus and not gpu_check.can_try(backend):
         detail = f"not tried, for want of the image {gpu_check.CUDA_IMAGE}"
-        return [Check("docker: gpu", CheckStatus.WARN, detail, "sparring image build --cuda base")]
-    return [_gpu_check(backend, gpu) for gpu in gpus]
+        return [Check(name, CheckStatus.WARN, detail, "sparring image build --cuda base")]
+    return [_gpu_check(name, backend, gpu) for gpu in gpus]
 
 
-def _gpu_check(backend: Backend, gpu: Gpu) -> Check:
+def _gpu_check(name: str, backend: Backend, gpu: Gpu) -> Check:
     policy = SandboxPolicy(Limits(memory=gpu_check.CUDA_MEMORY, gpus=1))
     try:
-        return Check("docker: gpu", CheckStatus.OK, f"{gpu.uuid}: {gpu_check.try_gpu(policy, backend, gpu)}")
+        return Check(name, CheckStatus.OK, f"{gpu.uuid}: {gpu_check.try_gpu(policy, backend, gpu)}")
     except BackendUnavailable as error:
-        return Check("docker: gpu", CheckStatus.FAIL, printable(str(error), 600), "see the message")
+        return Check(name, CheckStatus.FAIL, printable(str(error), 600), "see the message")
 
 
 def _cleanup_check(name: str, backend: Backend) -> Check:

@@ -1,8 +1,10 @@
 """What the runc backend owes beyond the contract: what was applied, mounts, images, and whose fault a start is."""
 
+import json
 import os
 import secrets
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +26,7 @@ from orchestrator.sandboxes.linux.cgroup_counters import is_version_2
 from orchestrator.sandboxes.linux.host_limits import HOME
 from orchestrator.sandboxes.retry_start import StartFailedError
 from orchestrator.sandboxes.runc import backend as runc_backend
-from orchestrator.sandboxes.runc import bundle, image_storage, rootfs_images, runtime
+from orchestrator.sandboxes.runc import bundle, cdi, image_storage, rootfs_images, runtime
 from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
 from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
 
@@ -40,6 +43,24 @@ sys.stdin.readline()
 for number in range(int(sys.argv[2])):
     os.path.lexists(f"/players/none-{sys.argv[1]}-{number}")
 print("done", flush=True)
+sys.stdin.read()
+"""
+LOOK_AT_GPU = """
+import errno, json, os, sys
+
+def attempt(action):
+    try:
+        return action() or "done"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+print(json.dumps({
+    "device": attempt(lambda: os.close(os.open("/dev/nvidia0", os.O_RDWR))),
+    "library": attempt(lambda: open("/usr/lib/libcuda.so.1").read()),
+    "added file": attempt(lambda: open("/usr/lib/added", "w")),
+    "changed library": attempt(lambda: open("/usr/lib/libcuda.so.580", "w")),
+    "variables": [os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("NVIDIA_VISIBLE_DEVICES")],
+}), flush=True)
 sys.stdin.read()
 """
 ALLOWED = ["CAP_NET_RAW", "CAP_SYS_PTRACE"]
@@ -141,16 +162,93 @@ def test_a_weaker_policy_is_applied_as_well(start, policy, change) -> None:
 
 
 def test_what_only_others_have_is_refused(backend, image, run, policy) -> None:
-    """An engine's profile and logs, other runtimes and GPUs: the message names the backend that has them."""
+    """An engine's profile and logs, and other runtimes: the message names the backend that has them."""
     for change in ({"seccomp": Seccomp.ENGINE}, {"engine_logs": True}):
         with pytest.raises(UsageError, match="docker only"):
             backend.start(order(image, run, replace(policy, **change)))
-    for changed in (
-        replace(order(image, run, policy), device="GPU-1"),
-        order(image, run, replace(policy, runtime=Runtime.RUNSC)),
+    with pytest.raises(BackendUnavailable, match="use docker"):
+        backend.start(order(image, run, replace(policy, runtime=Runtime.RUNSC)))
+
+
+def test_a_gpu_that_no_description_names_is_refused(backend, image, run, policy) -> None:
+    """Nothing is started without its GPU; the message says which program writes the description."""
+    with pytest.raises(
+        BackendUnavailable, match=r"no CDI description .* names the GPU GPU-1; `nvidia-ctk cdi generate"
     ):
-        with pytest.raises(BackendUnavailable, match="use docker"):
-            backend.start(changed)
+        backend.start(replace(order(image, run, policy), device="GPU-1"))
+
+
+@pytest.fixture
+def described_gpu(tmp_path, monkeypatch) -> str:
+    """Describes a device of this machine as a GPU, with a library and a hook as NVIDIA's; returns its UUID.
+
+    The device is the one that gives out loop devices: no container gets it unless it is allowed, and opening it does
+    nothing.
+    """
+    device = tmp_path / "device"
+    os.mknod(device, 0o666 | stat.S_IFCHR, Path("/dev/loop-control").stat().st_rdev)
+    device.chmod(0o666)
+    (tmp_path / "libcuda.so.580").write_text("the driver's")
+    link = 'bundle=$(sed \'s/.*"bundle": *"//; s/".*//\'); ln -s libcuda.so.580 "$bundle/rootfs/usr/lib/libcuda.so.1"'
+    edits = {
+        "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+        "mounts": [{"hostPath": str(tmp_path / "libcuda.so.580"), "containerPath": "/usr/lib/libcuda.so.580"}],
+        "hooks": [{"hookName": "createContainer", "path": "/bin/sh", "args": ["sh", "-c", link]}],
+    }
+    node = {"path": "/dev/nvidia0", "hostPath": str(device), "permissions": "rwm"}
+    described = {
+        "cdiVersion": "0.6.0",
+        "kind": cdi.KIND,
+        "devices": [{"name": "GPU-1", "containerEdits": {"deviceNodes": [node]}}],
+        "containerEdits": edits,
+    }
+    folder = tmp_path / "cdi"
+    folder.mkdir()
+    (folder / "nvidia.json").write_text(json.dumps(described))
+    monkeypatch.setattr(runc_backend, "read_gpu_edits", partial(cdi.read_gpu_edits, folders=[folder]))
+    return "GPU-1"
+
+
+def test_a_player_has_the_gpu_that_is_described(backend, image, run, policy, listen, described_gpu) -> None:
+    """It opens the device and reads the libraries, through what the hook added. It can change none of that.
+
+    A player without a GPU has nothing of it, in a sandbox of the same image at the same time.
+    """
+    plain = order(image, run, policy, "python3", "-c", LOOK_AT_GPU)
+    sandboxes = [backend.start(replace(plain, device=device)) for device in (described_gpu, None)]
+    try:
+        with_gpu, without = map(listen.report, sandboxes)
+    finally:
+        for sandbox in sandboxes:
+            sandbox.stop()
+    assert with_gpu == {
+        "device": "done",
+        "library": "the driver's",
+        "added file": "EROFS",
+        "changed library": "EROFS",
+        "variables": ["GPU-1", "void"],
+    }
+    assert without == {
+        "device": "ENOENT",
+        "library": "ENOENT",
+        "added file": "EROFS",
+        "changed library": "EROFS",
+        "variables": ["", None],
+    }
+
+
+def test_a_device_is_of_no_use_without_its_rule(
+    backend, image, run, policy, listen, described_gpu, monkeypatch
+) -> None:
+    """The control group forbids a device whose file is there: so the test above shows that the rule allows it."""
+    read = runc_backend.read_gpu_edits
+    monkeypatch.setattr(runc_backend, "read_gpu_edits", lambda uuid: replace(read(uuid), rules=()))
+    player = replace(order(image, run, policy, "python3", "-c", LOOK_AT_GPU), device=described_gpu)
+    sandbox = backend.start(player)
+    try:
+        assert listen.report(sandbox)["device"] == "EPERM"
+    finally:
+        sandbox.stop()
 
 
 def negative_entries() -> int:

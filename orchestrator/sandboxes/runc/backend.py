@@ -4,7 +4,8 @@ A container is what it is on docker (see `sandboxes.docker`): no network, a read
 capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open files. What
 is different: it talks over plain pipes, it starts in a fraction of the time, and its root is a mount of its own, so
 that the kernel keeps nothing of what it looked up or read for the next sandbox of the same image. Images are those of
-the Docker engine of this machine, or, where none listens, those in a folder of ours. There are no GPUs here.
+the Docker engine of this machine, or, where none listens, those in a folder of ours. A GPU is given as its CDI
+description says (see `cdi`).
 """
 
 import os
@@ -42,6 +43,7 @@ from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
 from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
 from orchestrator.sandboxes.runc import bundle, cleanup, container, image_folder, rootfs_images, runtime
 from orchestrator.sandboxes.runc.bundle import BundleFiles
+from orchestrator.sandboxes.runc.cdi import GpuEdits, read_gpu_edits
 from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
 from orchestrator.sandboxes.runc.container import RuncContainer
 from orchestrator.sandboxes.runc.image_folder import ImageFolder
@@ -125,8 +127,6 @@ class RuncBackend(ImageBackend):
         self._pending_cleanup.run()
         if spec.policy.runtime is not Runtime.RUNC:
             raise BackendUnavailable(f"the runc backend starts no containers with {spec.policy.runtime}; use docker")
-        if spec.device is not None:
-            raise BackendUnavailable("the runc backend has no GPUs; use docker")
         try:
             return self._start_container(spec)
         except (StartFailedError, PolicyNotAppliedError) as error:
@@ -160,6 +160,7 @@ class RuncBackend(ImageBackend):
         image = self._rootfs.file(spec.image.digest, config.folder)
         container.become_subreaper()
         owner, host = Owner.current_process(), self._host(spec)
+        gpu = GpuEdits() if spec.device is None else read_gpu_edits(spec.device)
         with Rollback(self._pending_cleanup) as rollback:
             uid = uid_pool.take_uid(FIRST_UID)
             rollback.add(partial(uid_pool.release_uid, uid))
@@ -171,10 +172,11 @@ class RuncBackend(ImageBackend):
                 raise SandboxLost(f"a control group cannot be made below {CGROUP_ROOT}")
             rollback.add(cgroup.close)
             files = BundleFiles(home / "rootfs", _init_program(), rootfs_images.hosts_file(image.parent))
-            described = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files)
+            described = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files, gpu)
             pipes = StandardPipes.open()
             rollback.add(pipes.close_ours)
-            writable = not spec.policy.read_only_root
+            # For a GPU, runc and the hooks add files to the root before it becomes read-only.
+            writable = not spec.policy.read_only_root or spec.device is not None
             try:
                 pid = runtime.start_container(home, home.name, described, image, pipes.theirs, writable=writable)
             finally:
@@ -191,7 +193,7 @@ class RuncBackend(ImageBackend):
             cpus=os.cpu_count() or 1,
             max_open_files=uid_pool.max_open_files(),
             cgroup1=not is_version_2(),
-            masked_paths=masked_paths.masked_paths(),
+            masked_paths=masked_paths.masked_paths(gpu=spec.device is not None),
             constants=self._constants.sources(spec.limits.memory) if spec.policy.masked_proc else (),
         )
 

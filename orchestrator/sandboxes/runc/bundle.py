@@ -22,6 +22,7 @@ from orchestrator.sandboxes.linux.host_limits import (
     TMP_INODES,
     HostLimits,
 )
+from orchestrator.sandboxes.runc.cdi import GpuEdits
 
 INIT = "/dev/init"
 """Where the reaper of zombies is in a container."""
@@ -32,6 +33,7 @@ CPU_PERIOD = 100_000
 _VERSION = "1.0.2"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  the sandbox's own
 _HIDDEN = ("nosuid", "noexec", "nodev")
+_NO_GPU = GpuEdits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,18 @@ class BundleFiles:
 
 
 def container_config(
-    spec: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits, cgroup: str, files: BundleFiles
+    spec: SandboxSpec,
+    config: ImageConfig,
+    uid: int,
+    host: HostLimits,
+    cgroup: str,
+    files: BundleFiles,
+    gpu: GpuEdits = _NO_GPU,
 ) -> dict[str, Any]:
     """Returns the description of one container.
 
-    `cgroup` is its control group, as a path from the root. What the machine has less of bounds processors and open
-    files, where asking for more is an error and changes nothing.
+    `cgroup` is its control group, as a path from the root. `gpu` is what it needs to use its GPU, if it has one. Limits
+    on processors and open files are lowered to what the machine has: asking for more would be an error.
 
     Raises:
         UsageError: the policy asks for what only an engine has: its own seccomp profile, or its logs.
@@ -62,13 +70,15 @@ def container_config(
         "ociVersion": _VERSION,
         "root": {"path": str(files.rootfs), "readonly": policy.read_only_root},
         "hostname": environment.HOST_NAME,
-        "process": _process(spec, config, uid, host),
-        "mounts": _mounts(policy, uid, host, files),
+        "process": _process(spec, config, uid, host, gpu),
+        "mounts": [*_mounts(policy, uid, host, files), *gpu.mounts],
+        "hooks": dict(gpu.hooks),
         "linux": {
             "namespaces": [{"type": name} for name in _namespaces(policy)],
             "cgroupsPath": cgroup,
             "rootfsPropagation": "private",
-            "resources": _resources(spec, host),
+            "devices": list(gpu.devices),
+            "resources": _resources(spec, host, gpu),
             "maskedPaths": list(host.hidden) if policy.masked_proc else [],
             "readonlyPaths": list(READ_ONLY_PATHS) if policy.masked_proc else [],
             **({"seccomp": seccomp.oci_profile()} if policy.seccomp is Seccomp.PLAYER else {}),
@@ -76,7 +86,7 @@ def container_config(
     }
 
 
-def _process(spec: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits) -> dict[str, Any]:
+def _process(spec: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits, gpu: GpuEdits) -> dict[str, Any]:
     policy = spec.policy
     variables = {
         **config.environment,
@@ -89,7 +99,7 @@ def _process(spec: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits)
         "terminal": False,
         "user": {"uid": uid, "gid": uid},
         "args": [*((INIT, "--") if policy.init else ()), *(spec.image.command or config.command)],
-        "env": [f"{name}={value}" for name, value in variables.items()],
+        "env": [*(f"{name}={value}" for name, value in variables.items()), *gpu.variables],
         "cwd": config.folder,
         "capabilities": {name: capabilities if name in sets[:3] else [] for name in sets},
         "rlimits": _rlimits(spec, host),
@@ -148,12 +158,12 @@ def _bind(source: str, place: str, *options: str) -> dict[str, Any]:
     return {"destination": place, "type": "bind", "source": source, "options": ["bind", *options]}
 
 
-def _resources(spec: SandboxSpec, host: HostLimits) -> Mapping[str, Any]:
+def _resources(spec: SandboxSpec, host: HostLimits, gpu: GpuEdits) -> Mapping[str, Any]:
     limits = spec.limits
     quota = int(min(limits.cpus, float(host.cpus)) * 1_000_000_000) * CPU_PERIOD // 1_000_000_000
     swappiness = {"swappiness": 0} if host.cgroup1 else {}
     return {
-        "devices": [{"allow": False, "access": "rwm"}],
+        "devices": [{"allow": False, "access": "rwm"}, *gpu.rules],
         "memory": {"limit": limits.memory, "swap": limits.memory, **swappiness},
         "cpu": {"quota": quota, "period": CPU_PERIOD},
         "pids": {"limit": limits.pids},

@@ -12,6 +12,7 @@ from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import Image, SandboxSpec
 from orchestrator.sandboxes.linux.host_limits import HOME, HostLimits
 from orchestrator.sandboxes.runc.bundle import BundleFiles, container_config
+from orchestrator.sandboxes.runc.cdi import GpuEdits
 
 SHARED = "/dev/shm"  # noqa: S108  the sandbox's own
 POLICY = SandboxPolicy()
@@ -140,3 +141,22 @@ def test_what_only_an_engine_has_is_refused(config, change) -> None:
     """There is no engine here whose profile or logs could be used."""
     with pytest.raises(UsageError, match="docker only"):
         described(config, SandboxPolicy(**change))
+
+
+def test_a_gpu_adds_what_its_description_says_and_nothing_else(config) -> None:
+    """Its device files and the rules for them, its variables, mounts and hooks; every other device stays forbidden."""
+    gpu = GpuEdits(
+        variables=("NVIDIA_VISIBLE_DEVICES=void",),
+        devices=({"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0},),
+        rules=({"allow": True, "type": "c", "major": 195, "minor": 0, "access": "rw"},),
+        mounts=({"destination": "/lib/libcuda.so", "type": "bind", "source": "/lib/libcuda.so", "options": ["ro"]},),
+        hooks={"createContainer": [{"path": "/usr/bin/nvidia-cdi-hook"}]},
+    )
+    spec = SandboxSpec(Image("sha256:" + "ab" * 32, "entry"), POLICY, "run-1", "job-1")
+    plain, made = (container_config(spec, config, 20_005, HOST, "/x/y", FILES, *each) for each in ((), (gpu,)))
+    assert made["process"]["env"] == [*plain["process"]["env"], *gpu.variables]
+    assert made["mounts"] == [*plain["mounts"], *gpu.mounts]
+    assert made["hooks"] == gpu.hooks
+    assert made["linux"]["devices"] == list(gpu.devices)
+    assert made["linux"]["resources"]["devices"] == [{"allow": False, "access": "rwm"}, *gpu.rules]
+    assert made["root"] == plain["root"]

@@ -1,0 +1,212 @@
+"""GPUs by the Container Device Interface (CDI): what a container needs to use one.
+
+A CDI description is a file on the host. It lists device files, libraries of the driver, variables, and hooks, which are
+programs that the runtime runs to prepare the container's files. `nvidia-ctk cdi generate` writes the one for NVIDIA's
+GPUs. The format is version 0.8 of https://github.com/cncf-tags/container-device-interface, and earlier ones.
+
+Only root can write a description, so it is trusted as the driver is. It is applied as it stands, but for three
+things: every mount is read-only; a socket is not mounted, because a service of the host listens there; and no
+device file may be created.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from orchestrator.domain.field_errors import first_field_error
+from orchestrator.errors import BackendUnavailable
+
+FOLDERS = (Path("/var/run/cdi"), Path("/etc/cdi"))
+"""Where descriptions are. A device in the first folder takes precedence, as the specification demands."""
+KIND = "nvidia.com/gpu"
+_REMEDY = "`nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml` writes it"
+_SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+_READ_ONLY = ("rbind", "ro", "nosuid", "nodev", "rprivate")
+
+
+class _Described(BaseModel):
+    """Part of a description. A key that this module does not apply is an error: it may be there for protection."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+class _DeviceNode(_Described):
+    path: str
+    host_path: str = ""
+    type: Literal["", "b", "c", "u", "p"] = ""
+    major: int = 0
+    minor: int = 0
+    file_mode: int | None = None
+    permissions: str = "rw"
+    uid: int | None = None
+    gid: int | None = None
+
+
+class _Mount(_Described):
+    host_path: str
+    container_path: str
+    type: str = ""
+    options: tuple[str, ...] = ()
+
+
+class _Hook(_Described):
+    hook_name: Literal["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"]
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int | None = Field(default=None, gt=0)
+
+
+class _Edits(_Described):
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[_DeviceNode, ...] = ()
+    mounts: tuple[_Mount, ...] = ()
+    hooks: tuple[_Hook, ...] = ()
+
+
+class _Device(_Described):
+    name: str
+    annotations: dict[str, str] = Field(default_factory=dict)
+    container_edits: _Edits = _Edits()
+
+
+class _Description(_Described):
+    cdi_version: str
+    kind: str
+    annotations: dict[str, str] = Field(default_factory=dict)
+    devices: tuple[_Device, ...] = ()
+    container_edits: _Edits = _Edits()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEdits:
+    """What is added to a container's config.json for a GPU, as the OCI runtime specification writes it.
+
+    Args:
+        variables: environment variables, each `NAME=value`.
+        devices: entries of `linux.devices`, the device files.
+        rules: entries of `linux.resources.devices`, which allow their use.
+        mounts: entries of `mounts`.
+        hooks: lists of hooks by the moment at which they run, the object `hooks`.
+    """
+
+    variables: tuple[str, ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
+    rules: tuple[dict[str, Any], ...] = ()
+    mounts: tuple[dict[str, Any], ...] = ()
+    hooks: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+
+
+def read_gpu_edits(uuid: str, folders: Sequence[Path] = FOLDERS) -> GpuEdits:
+    """Returns what a container needs to use the GPU with this UUID.
+
+    Raises:
+        BackendUnavailable: no description names it, a description cannot be read or applied, or the host lacks a file
+            that it names.
+    """
+    for folder in folders:
+        found = [
+            (description.container_edits, device.container_edits)
+            for description in _read_descriptions(folder)
+            for device in description.devices
+            if device.name == uuid
+        ]
+        if len(found) > 1:
+            raise BackendUnavailable(f"two descriptions in {folder} name the GPU {uuid}; remove one of them")
+        if found:
+            return _to_oci(found[0])
+    places = " or ".join(str(folder) for folder in folders)
+    raise BackendUnavailable(f"no CDI description in {places} names the GPU {uuid}; {_REMEDY}")
+
+
+def _read_descriptions(folder: Path) -> Iterator[_Description]:
+    """Yields the descriptions of GPUs in a folder, by their file names."""
+    for path in sorted(folder.glob("*")):
+        if path.suffix in _SUFFIXES:
+            description = _read_description(path)
+            if description is not None:
+                yield description
+
+
+def _read_description(path: Path) -> _Description | None:
+    """Returns the description in a file; None where it is one of something other than GPUs."""
+    from ruamel.yaml import YAML  # noqa: PLC0415  only sandboxes with a GPU need it
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        content = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))  # JSON is YAML
+    except (OSError, ValueError, YAMLError) as error:
+        raise BackendUnavailable(f"the CDI description {path} cannot be read: {error}") from error
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        return None
+    try:
+        return _Description.model_validate(content)
+    except ValidationError as error:
+        raise BackendUnavailable(
+            f"the CDI description {path} has what the runc backend does not apply: "
+            f"{first_field_error(error, _Description)}; use docker"
+        ) from error
+
+
+def _to_oci(parts: Sequence[_Edits]) -> GpuEdits:
+    """Returns the edits of a description and of one of its devices together."""
+    nodes = [node for part in parts for node in part.device_nodes]
+    hooks: dict[str, list[dict[str, Any]]] = {}
+    for hook in (hook for part in parts for hook in part.hooks):
+        entry = hook.model_dump(exclude={"hook_name"}, exclude_defaults=True, mode="json")
+        hooks.setdefault(hook.hook_name, []).append(entry)
+    try:
+        devices = tuple(_device(node) for node in nodes)
+        mounts = tuple(
+            _mount(mount)
+            for part in parts
+            for mount in part.mounts
+            if not stat.S_ISSOCK(Path(mount.host_path).stat().st_mode)
+        )
+    except OSError as error:
+        raise BackendUnavailable(f"what the CDI description of a GPU names is not there: {error}; {_REMEDY}") from error
+    return GpuEdits(
+        variables=tuple(variable for part in parts for variable in part.env),
+        devices=devices,
+        rules=tuple(
+            {
+                "allow": True,
+                **{key: device[key] for key in ("type", "major", "minor")},
+                "access": "".join(letter for letter in node.permissions if letter in "rw"),
+            }
+            for node, device in zip(nodes, devices, strict=True)
+        ),
+        mounts=mounts,
+        hooks=hooks,
+    )
+
+
+def _device(node: _DeviceNode) -> dict[str, Any]:
+    """Returns a device file. What the description leaves open is as it is on the host. Raises OSError."""
+    found = Path(node.host_path or node.path).stat()
+    kind = "b" if stat.S_ISBLK(found.st_mode) else "c"
+    return {
+        "path": node.path,
+        "type": node.type or kind,
+        "major": node.major or os.major(found.st_rdev),
+        "minor": node.minor if node.major else os.minor(found.st_rdev),
+        "fileMode": stat.S_IMODE(found.st_mode) if node.file_mode is None else node.file_mode,
+        "uid": found.st_uid if node.uid is None else node.uid,
+        "gid": found.st_gid if node.gid is None else node.gid,
+    }
+
+
+def _mount(mount: _Mount) -> dict[str, Any]:
+    noexec = [option for option in mount.options if option == "noexec"]
+    return {
+        "destination": mount.container_path,
+        "type": "bind",
+        "source": mount.host_path,
+        "options": [*_READ_ONLY, *noexec],
+    }
