@@ -1,7 +1,7 @@
-"""The examination of one defence: planned replays, then, only where decisions disagree, what it takes to be sure.
+"""The determinism check of one defence: planned replays, then, only if decisions disagree, sessions that find out why.
 
-It is a generator: it yields the sessions it wants played and is sent what they said, so that it can be played in real
-sandboxes, from a record, or in a simulation of thousands of rounds. The same answers always give the same verdict.
+It is a generator: it yields the sessions to play and is sent their answers, so that it can run with real sandboxes,
+from a ledger, or in a simulation of thousands of rounds. The same answers always give the same verdict.
 """
 
 from dataclasses import dataclass, field
@@ -18,18 +18,19 @@ from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, SessionGenerator, SessionTrace
 
 MAX_SUSPECTS = 4
-"""So many questions with a mismatch are looked into."""
+"""The most questions with a mismatch that are diagnosed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the replays of one defence covered.
+    """The number of questions that the replays of one defence covered.
 
-    `questions` were answered in play, `changed` of them would a cheat of the contest's size change; `drawn` were asked
-    again and `decided` compared, with which such a cheat has a mismatch with probability `achieved`. `asked` are all
-    planned questions, companions included, and those asked again as in play; `compared` all pairs. `mismatches`
-    disagreed, `noise` more of them only within the floating-point margin that the defence claimed. `refused` were
-    answered in play, and it ended or broke the protocol when they were asked again; `late` let the deadline pass then.
+    `questions` were answered in play; a cheat of the contest's size would change `changed` of them. `drawn` were asked
+    again and `decided` of these were compared, so that such a cheat has a mismatch with probability `achieved`. `asked`
+    counts all planned questions, with their companions, and those asked again as in play; `compared` all pairs of
+    decisions. `mismatches` of the pairs disagreed; `noise` more disagreed, but within the floating-point margin of the
+    defence's scores. `refused` were answered in play, but when they were asked again the defence ended or broke the
+    protocol; `late` missed the deadline then. `sandboxes` counts the sessions before any mismatch is diagnosed.
     """
 
     questions: int
@@ -48,7 +49,7 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Accusation:
-    """What is held against a defence: a kind, and a proof or a rate. `sessions` show it."""
+    """The accusation against a defence: its kind, and a proof or rates. `sessions` are those that show it."""
 
     kind: FindingKind
     sessions: tuple[int, ...]
@@ -59,7 +60,7 @@ class Accusation:
 
 @dataclass(frozen=True, eq=False)
 class DeterminismVerdict:
-    """How an examination ended. Mismatches without an accusation were not confirmed: they accuse nobody."""
+    """The result of a determinism check. Mismatches without an accusation were not confirmed: they accuse nobody."""
 
     coverage: Coverage
     mismatches: tuple[Mismatch, ...] = ()
@@ -70,7 +71,7 @@ class DeterminismVerdict:
 def check_determinism(
     play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DeterminismVerdict]:
-    """Examines a defence by its play. `rng` is seeded by the round's secret: nobody foresees the sample."""
+    """Checks a defence against its play. `rng` is seeded from the round's secret, so nobody can foresee the sample."""
     trace, seen = SessionTrace(), ScreeningResult()
     if not len(play.decided_rows) or not design.power:
         return DeterminismVerdict(_coverage(play, design, seen, 0), trace=trace)
@@ -80,7 +81,7 @@ def check_determinism(
         answers = yield from trace.play_session(session)
         planned_replays.compare_session(seen, play, trace.last_number, session, answers)
     accusation = None
-    if seen.undecided:  # first: who refuses what is asked again would spoil whatever else is tried
+    if seen.undecided:  # first: a defence that refuses repeated questions would spoil every later session
         accusation = yield from _check_unanswered(trace, play, design, seen, rng)
     sandboxes = trace.last_number + 1
     if accusation is None and (seen.mismatches or seen.within_margin):
@@ -91,7 +92,7 @@ def check_determinism(
 def _check_unanswered(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, result: ScreeningResult, rng: np.random.Generator
 ) -> SessionGenerator[Accusation | None]:
-    """Asks again what the planned replays were not answered; who does not answer a replay only is accused."""
+    """Asks again what was not answered in the planned replays; accuses a defence that fails to answer only replays."""
     planned = non_responses.failed_too_often(trace, play, design, 0)
     leading = non_responses.failure_contexts(trace, play, 0, rng)
     if refusal := (yield from non_responses.ask_again_as_in_play(trace, play, design, result, rng)):
@@ -104,7 +105,7 @@ def _check_unanswered(
 def _confirm(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, result: ScreeningResult, rng: np.random.Generator
 ) -> SessionGenerator[Accusation | None]:
-    """Looks into some mismatches; a proof accuses, else the rates do, those of the planned replays among them."""
+    """Diagnoses some mismatches; a proof accuses, else the measured rates, else those of the planned replays."""
     screened = tuple(range(trace.last_number + 1))
     outcome = yield from _investigate_mismatches(trace, play, design, result, rng)
     if isinstance(outcome, Accusation):
@@ -126,10 +127,11 @@ def _confirm(
 def _investigate_mismatches(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, result: ScreeningResult, rng: np.random.Generator
 ) -> SessionGenerator[Accusation | FindingKind | None]:
-    """Looks into some of the mismatches; returns what a proof or a refusal accuses of, the kind hinted at, or None.
+    """Diagnoses some mismatches; returns the accusation by a proof or a refusal, the kind that is hinted at, or None.
 
-    Who claims to be on its boundary is believed as far as the contest's `noise` goes: the rates are measured all the
-    same. With one picture a question a proof outweighs the claim, too: rounding gives no sequence that repeats.
+    Mismatches within the defence's margin are believed to be rounding as far as the contest's `noise` goes, because the
+    rates are measured all the same. With one picture in each question they are diagnosed too: rounding gives no
+    sequence that repeats, so a proof outweighs the margin.
     """
     suspects = [result.mismatches[place] for place in rng.permutation(len(result.mismatches))]
     if play.batch == 1:
@@ -153,7 +155,7 @@ def _investigate_mismatches(
 
 
 def _screening_p_value(result: ScreeningResult, design: SamplingDesign) -> float:
-    """Returns how probable it is that so many questions of the planned replays disagree on an honest device."""
+    """Returns the probability that so many questions of the planned replays disagree on an honest device."""
     rate = DisagreementRate(len(result.differing), len(result.comparable))
     return rate.p_above_noise(min(1.0, planned_replays.MAX_COMPARISONS * design.noise))
 
@@ -161,7 +163,7 @@ def _screening_p_value(result: ScreeningResult, design: SamplingDesign) -> float
 def _batch_p_value(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, proof: Proof, rng: np.random.Generator
 ) -> SessionGenerator[float | None]:
-    """Returns, for a proof of company, how probable it is that last bits move as many answers; None for other kinds."""
+    """Returns, for a proof of company, the probability that rounding changes as many answers; None for other kinds."""
     if proof.kind is not FindingKind.COMPANY:
         return None
     return (yield from disagreement_rates.measure_batch_effect(trace, play, design, rng)).p_above_noise(design.noise)

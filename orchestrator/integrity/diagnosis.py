@@ -1,8 +1,8 @@
-"""One suspect answer looked into: confirmed by repetition, and told what it depends on.
+"""Diagnoses one suspect, a question with a mismatch: confirms it by repetition, and finds what its answer depends on.
 
 A proof is a sequence that changes the answer every time it is played in a fresh sandbox, while a control, in another
-sandbox that is told the same seed, gives the answer that the suspect gets alone. Chance and surroundings give no such
-sequence: they leave a hint, and the rates decide (`rates`).
+sandbox with the same seed, gives the answer that the suspect gets alone. Chance and environment give no such sequence:
+they leave a hint, and the rates decide (`disagreement_rates`).
 """
 
 from collections.abc import Iterator
@@ -31,18 +31,18 @@ BURST_PAUSES = {BURST_LENGTH: 0.7, 2 * BURST_LENGTH: 1.1}
 """A suspect is asked in three bursts with these seconds between them."""
 BURST_SANDBOXES = 3
 MAX_BURST_SANDBOXES = 2 * BURST_SANDBOXES
-"""So many sandboxes are asked in bursts at most, where some of them fail; `BURST_SANDBOXES` where all of these do."""
+"""The most sandboxes asked in bursts, if some of them fail; if the first `BURST_SANDBOXES` all fail, no more."""
 PROOF_PAIRS = 10
-"""So many times a sequence and its control have to differ, each pair with a seed of its own and in an order that is
-drawn. What a sandbox draws when it starts passes for a proof once in 4**10 times at most; what time does, whatever its
+"""How many pairs of a sequence and its control have to differ, each pair with its own seed and in a random order. An
+effect that a sandbox draws at its start passes as a proof at most once in 4**10 times; an effect of time, whatever its
 period, once in 2**10."""
 MAX_WAIT_SECONDS = 60.0
-"""Seconds that a suspect is left waiting at most."""
+"""The longest silence before a suspect, in seconds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What is to be proved: a sequence with the suspect at a place, and the control with the suspect at a place."""
+    """A claim to be proved: a sequence with the suspect at `position`, and a control with it at `control_position`."""
 
     kind: FindingKind
     session: ReplaySession
@@ -53,7 +53,7 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """A sequence that changes an answer: its questions, the suspect's place in them, and what it is answered alone.
+    """A sequence that changes an answer: its questions, the suspect's position in them, and the suspect's answer alone.
 
     `sessions` are the numbers of the sessions that show it, pairs of control and sequence; the last is a sequence.
     """
@@ -68,7 +68,7 @@ class Proof:
 def diagnose_mismatch(
     trace: SessionTrace, play: DefencePlay, mismatch: Mismatch, rng: np.random.Generator
 ) -> SessionGenerator[Proof | FindingKind | None]:
-    """Returns a proof; the kind that the suspect's answers hint at; or None where nothing could be repeated."""
+    """Returns a proof, or the kind that the suspect's answers hint at, or None if nothing could be repeated."""
     suspect = np.array([[mismatch.cell, mismatch.picture]], np.int32)
     patterns = yield from _burst_patterns(trace, suspect)
     if len(patterns) < BURST_SANDBOXES:
@@ -89,7 +89,7 @@ def diagnose_mismatch(
 
 
 def _burst_patterns(trace: SessionTrace, suspect: Questions) -> SessionGenerator[list[NDArray[np.int32]]]:
-    """Asks a suspect in bursts, in three sandboxes that answer everything: another one for each that does not."""
+    """Asks a suspect in bursts; returns the answers of up to three sandboxes, those that answered every question."""
     patterns: list[NDArray[np.int32]] = []
     for tried in range(MAX_BURST_SANDBOXES):
         if len(patterns) == BURST_SANDBOXES or (tried >= BURST_SANDBOXES and not patterns):
@@ -101,9 +101,9 @@ def _burst_patterns(trace: SessionTrace, suspect: Questions) -> SessionGenerator
 
 
 def prove_claim(trace: SessionTrace, claim: Claim, rng: np.random.Generator) -> SessionGenerator[Proof | None]:
-    """Plays a sequence and its control in pairs with one seed each; returns the proof where every pair shows it.
+    """Plays a sequence and its control in pairs that share a seed; returns the proof if every pair shows it.
 
-    A pair in which one is not answered is played again, as often as there are pairs.
+    A pair in which one suspect is not answered is played again, up to `PROOF_PAIRS` times in all.
     """
     sessions: list[int] = []
     alone: int | None = None
@@ -123,7 +123,7 @@ def prove_claim(trace: SessionTrace, claim: Claim, rng: np.random.Generator) -> 
 def _play_pair(
     trace: SessionTrace, claim: Claim, control_first: bool
 ) -> SessionGenerator[tuple[int, int, tuple[int, int]]]:
-    """Returns the suspect's answers in the sequence and in the control, and their sessions: the control's first."""
+    """Returns the suspect's answers in the sequence and in the control, and the sessions of control and sequence."""
     first, second = (claim.control, claim.session) if control_first else (claim.session, claim.control)
     one = yield from trace.play_session(first)
     number = trace.last_number
@@ -138,12 +138,12 @@ def _control_session(question: Questions, batch: int = 1) -> ReplaySession:
 
 
 def burst_session(question: Questions, purpose: SessionPurpose) -> ReplaySession:
-    """Returns the session that asks one question [2] again and again, with silence between the bursts."""
+    """Returns the session that asks one question [2] repeatedly, with silence between the bursts."""
     return ReplaySession(purpose, np.tile(question, (3 * BURST_LENGTH, 1)), pauses=BURST_PAUSES)
 
 
 def hinted_kind(patterns: list[NDArray[np.int32]]) -> FindingKind:
-    """Returns what differs: answers of one burst (chance), of bursts (clock), or of sandboxes only (environment)."""
+    """Returns the kind by what differs: answers in one burst (chance), bursts (clock), or sandboxes (environment)."""
     within = across = 0
     for pattern in patterns:
         changes = np.flatnonzero(np.diff(pattern)) + 1
@@ -157,9 +157,10 @@ def hinted_kind(patterns: list[NDArray[np.int32]]) -> FindingKind:
 def _claim_from_pattern(
     trace: SessionTrace, suspect: Questions, pattern: NDArray[np.int32]
 ) -> SessionGenerator[Claim | FindingKind]:
-    """Every fresh sandbox changes its answer at the same place: by the count of questions, or by the pauses so far.
+    """Returns the claim for a pattern in which every fresh sandbox changes its answer at the same place.
 
-    Three sandboxes can agree by the time of day alone: what a run without pauses contradicts is a hint and no proof.
+    The cause is the count of questions, or the pauses so far. Three sandboxes can agree by the time of day alone: if a
+    session without pauses contradicts the pattern, it is a hint and no proof, and the hinted kind is returned.
     """
     alone = int(pattern[0])
     place = int(np.flatnonzero(pattern != alone)[0])
@@ -179,7 +180,7 @@ def _claim_from_pattern(
 def _contexts_of_mismatch(
     trace: SessionTrace, play: DefencePlay, mismatch: Mismatch, alone: int
 ) -> Iterator[QuestionContext]:
-    """Yields where the suspect was answered otherwise than alone: in the replay, then in the play."""
+    """Yields the contexts in which the suspect's answer differs from that alone: in the replay, then in the play."""
     question = [mismatch.cell, mismatch.picture]
     session, session_answers = trace.sessions[mismatch.session]
     question_lists = [(session.questions, session_answers.answers, session.batch)]
@@ -197,14 +198,15 @@ def _context_at(questions: Questions, place: int, batch: int, alone: int) -> Que
 
 
 def _claims_from_context(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[list[Claim]]:
-    """Plays a context twice more; returns what may be the cause, to be proved in this order.
+    """Plays a context twice more; returns the claims about its cause, to be proved in this order.
 
-    Time comes first: what waiting alone changes needs no questions. What shows both times is shrunk to what it needs.
+    Time comes first: if waiting alone changes the answer, no questions are needed. A context that changes the answer
+    both times is reduced to the questions that it needs.
     """
     once = yield from deviates(trace, context, SessionPurpose.CONTEXT)
     again = yield from deviates(trace, context, SessionPurpose.CONTEXT)
     uptime = float(trace.sessions[trace.last_number][1].answer_times[context.position])
-    if not isfinite(uptime):  # it was not answered: nobody knows after how long it would have been
+    if not isfinite(uptime):  # the suspect was not answered, so the time of its answer is unknown
         return []
     waited = yield from _delay_claim(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)
     claims = [] if waited is None else [waited]
@@ -222,7 +224,7 @@ def _claims_from_context(trace: SessionTrace, context: QuestionContext) -> Sessi
 
 
 def _minimised_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[Claim | None]:
-    """Shrinks a context to what it needs."""
+    """Returns the claim for the smallest part of a context that still changes the answer, or None."""
     smallest = yield from minimise.minimise_context(trace, context)
     if smallest is None:
         return None
@@ -232,7 +234,7 @@ def _minimised_claim(trace: SessionTrace, context: QuestionContext) -> SessionGe
 
 
 def _delay_claim(trace: SessionTrace, context: QuestionContext, seconds: float) -> SessionGenerator[Claim | None]:
-    """Asks the suspect alone after a long silence: whether that changes it as well."""
+    """Asks the suspect alone after a long silence; returns the claim that time changes its answer, or None."""
     if context.batch > 1:
         return None
     pauses = {0: min(seconds, MAX_WAIT_SECONDS)}
@@ -248,9 +250,10 @@ def _delay_claim(trace: SessionTrace, context: QuestionContext, seconds: float) 
 
 
 def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[Claim | QuestionContext | None]:
-    """Tells the company of the suspect's own question from what was asked before.
+    """Tests whether the other pictures of the suspect's own question change its answer, or the questions before.
 
-    The shape of the question stays the same throughout: another shape alone may move an honest classifier's last bits.
+    Returns the claim for the former, the context for the latter. Every question keeps its shape, because another shape
+    alone may change an honest classifier's last bits.
     """
     batch, offset = context.batch, context.offset
     same = np.tile(context.last_unit[offset], (len(context.last_unit), 1))
@@ -258,7 +261,7 @@ def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenera
     beside = yield from trace.play_session(ReplaySession(SessionPurpose.MINIMISE, context.last_unit, batch))
     answers = {int(answer) for answer in copies.answers}
     if not all(map(is_decision, (*answers, int(beside.answers[offset])))):
-        return None  # a fault stands against no label
+        return None  # a fault cannot be compared with a label
     control = ReplaySession(SessionPurpose.PROOF_CONTROL, same, batch)
     if len(answers) > 1:
         place = int(np.flatnonzero(copies.answers != copies.answers[0])[0])
@@ -269,5 +272,5 @@ def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenera
             FindingKind.COMPANY, ReplaySession(SessionPurpose.PROOF, context.last_unit, batch), offset, control, offset
         )
     if not (yield from deviates(trace, QuestionContext(context.units, context.last_unit, offset, batch, still))):
-        return None  # only the number of pictures in a question matters: the same for every picture and every time
+        return None  # only the number of pictures in a question matters, in the same way for every picture
     return QuestionContext(context.units, context.last_unit, offset, batch, still)

@@ -1,9 +1,9 @@
-"""How often sandboxes disagree: what accuses where no single sequence can be shown.
+"""Measures how often sandboxes disagree, which accuses a defence if no sequence can be shown.
 
-Chance, a start's environment and the time of day cannot be repeated at will. They are accused by rates: more
-disagreements than an honest device may have by the contest (`noise`), by an exact test that errs with probability
-`power.ALPHA`. Two twins (same questions, same order, two fresh sandboxes, each asked some questions again at its end)
-and the play itself give three rates, and the pattern says which kind it is.
+Chance, the environment at a start and the time of day cannot be repeated at will. They are accused by rates: more
+disagreements than the contest allows an honest device (`noise`), by an exact test with error probability `power.ALPHA`.
+Two twins (the same questions in the same order in two fresh sandboxes, each asked some questions again at its end) and
+the play itself give three rates, and their pattern shows the kind.
 """
 
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class DisagreementRate:
     pairs: int
 
     def p_above_noise(self, noise: float) -> float:
-        """Returns how probable so many are, or more, where each pair disagrees with probability `noise`."""
+        """Returns the probability of at least so many disagreements if each pair disagrees with probability `noise`."""
         return power.binomial_tail(self.disagreements, self.pairs, noise)
 
     def p_above_rate(self, other: "DisagreementRate") -> float:
-        """Returns how probable it is that this rate exceeds the other so far by chance: Fisher's exact test."""
+        """Returns the probability that this rate exceeds the other as far by chance, by Fisher's exact test."""
         from scipy.stats import fisher_exact  # noqa: PLC0415  takes a second to import
 
         table = [
@@ -50,21 +50,21 @@ class DisagreementRate:
 
 @dataclass(frozen=True, slots=True)
 class DisagreementRates:
-    """How often decisions disagree: in one sandbox, between two asked the same, and between a play and its replay."""
+    """The rates of disagreement within a sandbox, between two sandboxes asked the same, and between play and replay."""
 
     within_sandbox: DisagreementRate
     between_sandboxes: DisagreementRate
     between_play_and_replay: DisagreementRate
 
     def accused_kind(self, noise: float) -> tuple[FindingKind, float] | None:
-        """Returns the kind of cheat that these rates show and how probable they are without one; None for honest."""
+        """Returns the kind of cheat that these rates show and their probability without one, or None for no cheat."""
         within, twins, play = (
             self.within_sandbox.p_above_noise(noise),
             self.between_sandboxes.p_above_noise(noise),
             self.between_play_and_replay.p_above_noise(noise),
         )
         if within < ALPHA:
-            # What happens at the same places in both twins is no chance: it depends on what was asked before.
+            # Changes at the same places in both twins are not chance: they depend on earlier questions.
             return (FindingKind.CHANCE if self.between_sandboxes.disagreements else FindingKind.STATE), within
         if twins < ALPHA:
             return FindingKind.ENVIRONMENT, twins
@@ -76,11 +76,11 @@ class DisagreementRates:
 def measure_rates(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DisagreementRates]:
-    """Plays two twins of a large sample and returns the three rates."""
+    """Plays two twins with a large sample and returns the three rates."""
     count = power.rate_sample_size(len(play.decided_rows), design)
     sample = _draw_batches_of_play(play, count, rng) if play.batch > 1 else _draw_questions(play, count, rng)
     repeats = min(power.REPEATED_QUESTIONS, len(sample))
-    repeats -= repeats % play.batch if repeats > play.batch else 0  # every question has the shape of the first time
+    repeats -= repeats % play.batch if repeats > play.batch else 0  # each question is repeated in the same shape
     questions = np.concatenate([sample, sample[:repeats]])
     session = ReplaySession(SessionPurpose.RATES, questions, play.batch)
     one = yield from trace.play_session(session)
@@ -95,7 +95,7 @@ def measure_rates(
 def measure_batch_effect(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DisagreementRate]:
-    """Asks a large sample in other company than in play, in questions of the same shape; returns how often it differs.
+    """Asks a large sample in other company than in play, in questions of the same shape; returns the rate of changes.
 
     Last bits may honestly depend on a picture's place in its question: one answer that company changes is no cheat.
     """
@@ -105,14 +105,14 @@ def measure_batch_effect(
 
 
 def _draw_questions(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
-    """Returns so many questions as in play: one version of each picture, then the next; whole batches."""
+    """Returns up to `count` questions of the play in whole batches: one version of each picture, then the next."""
     sample = play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
     sample = np.concatenate(list(planned_replays.split_by_version(sample)))
     return sample[: count - (count % play.batch if count > play.batch else 0)]
 
 
 def _draw_batches_of_play(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
-    """Returns about so many questions, each with the company and the places that it had in play, in another order."""
+    """Returns about `count` questions, each with the company and the place that it had in play, in a random order."""
     size = play.batch
     units = [
         rows[at : at + size]

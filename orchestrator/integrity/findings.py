@@ -1,7 +1,7 @@
-"""The replays of a round, read from its record: what a defence was asked, what it is to be asked, what that proves.
+"""Reads the replays of a round from its ledger: a defence's play, the sessions to play next, verdicts and findings.
 
-Execution plays sessions and asks here for the next one; the results and `sparring replay` read the same from the record
-alone. Nothing here starts anything.
+Execution plays the sessions; the results and `sparring replay` derive the same from the ledger alone. Nothing here
+starts a sandbox.
 """
 
 import itertools
@@ -30,7 +30,7 @@ StepsByNumber = Mapping[int, events.StepFinished]
 RepeatedStep = tuple[events.StepFinished, events.StepFinished, events.StepFinished]
 
 MAX_SHOWN = 8
-"""So many questions of a sequence, and so many disagreements, are shown in a finding."""
+"""The most questions of a sequence, and the most disagreements, that a finding shows."""
 
 _KIND_SENTENCES = {
     FindingKind.CHANCE: "answers the same picture differently within one sandbox, in no order that repeats",
@@ -47,7 +47,7 @@ _KIND_SENTENCES = {
 
 @dataclass(frozen=True)
 class CheckParameters:
-    """What an examination needs of the contest: its replays, and how the play was asked."""
+    """The parameters of a determinism check: the contest's replay design, how play asked, and the round's secret."""
 
     design: SamplingDesign
     isolation: Isolation
@@ -56,7 +56,7 @@ class CheckParameters:
 
 
 def answers_digest(view: RoundView) -> str:
-    """Returns one digest of every answer of the play, the same in whatever order the jobs ended."""
+    """Returns one digest of all answers of the play, which does not depend on the order in which jobs ended."""
     with_blobs = [
         [step.submission, [cell.attack or "" for cell in step.cells], step.step, step.blobs]
         for steps in view.finished_steps(Stage.CLASSIFY)
@@ -66,9 +66,9 @@ def answers_digest(view: RoundView) -> str:
 
 
 def defence_play(view: RoundView, job: Job, parameters: CheckParameters) -> DefencePlay:
-    """Returns the play that a replay job examines, as the defence's sandboxes saw it.
+    """Returns the play that a replay job checks, as the defence's sandboxes saw it.
 
-    What was not played was put to none.
+    Pictures that were not played are left out, because no sandbox saw them.
     """
     cells: list[Cell] = [Cell(job.submission)]
     sandboxes: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
@@ -85,7 +85,7 @@ def defence_play(view: RoundView, job: Job, parameters: CheckParameters) -> Defe
             rows = view.read_array(step, "rows").copy()
             positions = np.array([cells.index(cell) for cell in named], np.int32)
             rows[:, 0] = positions[rows[:, 0]] if len(rows) else 0
-            rows[:, 3] += latest + step.fresh  # a step that is not fresh begins with the sandbox of the one before
+            rows[:, 3] += latest + step.fresh  # a step that is not fresh begins in the sandbox of the step before
             latest = int(rows[-1, 3]) if len(rows) else latest
             parts.append(rows)
         rows = np.concatenate(parts)
@@ -102,7 +102,7 @@ def defence_play(view: RoundView, job: Job, parameters: CheckParameters) -> Defe
 def prepare_check(
     view: RoundView, job: Job, parameters: CheckParameters
 ) -> tuple[DefencePlay, "SessionGenerator[DeterminismVerdict]"]:
-    """Returns the play that a replay job examines and its examination, ready to be started."""
+    """Returns the play that a replay job checks, and the check's generator, which is not started yet."""
     from orchestrator.integrity.determinism_check import check_determinism  # noqa: PLC0415  the drivers of other jobs start without it
 
     play = defence_play(view, job, parameters)
@@ -111,7 +111,7 @@ def prepare_check(
 
 
 def session_answers(view: RoundView, step: events.StepFinished, session: ReplaySession) -> SessionAnswers:
-    """Returns what a session on record was answered. Raises StoreFault where another session was recorded there."""
+    """Returns the recorded answers of a session. Raises StoreFault if the step recorded another session."""
     rows = view.read_array(step, "rows")
     if not np.array_equal(rows[:, :2], session.questions):
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than this software would ask")
@@ -121,7 +121,7 @@ def session_answers(view: RoundView, step: events.StepFinished, session: ReplayS
 def verdict_on_record(
     view: RoundView, job: Job, parameters: CheckParameters
 ) -> tuple[DefencePlay, "DeterminismVerdict"]:
-    """Returns the verdict on a defence from the steps on record. Raises StoreFault where some are missing."""
+    """Returns the play and the verdict on a defence from the recorded steps. Raises StoreFault if some are missing."""
     play, sessions = prepare_check(view, job, parameters)
     steps = view.steps(job.id)
     try:
@@ -137,18 +137,18 @@ def verdict_on_record(
 
 
 def verdict_event(job: Job, verdict: "DeterminismVerdict") -> events.ReplayJudged:
-    """Returns what a replay job covered, as the ledger keeps it."""
+    """Returns the ledger event of what a replay job covered."""
     return events.ReplayJudged(submission=job.submission, job=job.id, **asdict(verdict.coverage))
 
 
 def finding_event(finding: Finding) -> events.FindingMade:
-    """Returns a finding as the ledger keeps it."""
+    """Returns the ledger event of a finding."""
     body = asdict(finding)
     return events.FindingMade(**body | {"finding": body.pop("kind")})
 
 
 def make_finding(job: Job, image: str, play: DefencePlay, verdict: "DeterminismVerdict") -> Finding | None:
-    """Returns the finding that a verdict amounts to, None for a defence that is not accused."""
+    """Returns the finding of a verdict, or None if the defence is not accused."""
     accusation = verdict.accusation
     if accusation is None:
         return None
@@ -174,24 +174,25 @@ def make_finding(job: Job, image: str, play: DefencePlay, verdict: "DeterminismV
 
 
 def attack_differs(view: RoundView, attack: str, steps: StepsByNumber) -> bool:
-    """Returns whether an attack that was asked again made other pictures than in play."""
+    """Returns whether an attack made different pictures than in play when it was first asked again."""
     pairs = zip(_first_sandbox_steps(_attack_play(view, attack)), _first_sandbox_steps(_passes(steps)[0]), strict=False)
     return any(changed_pictures(view, play, step).any() for play, step in pairs)
 
 
 def repeated_steps(view: RoundView, attack: str, job: JobId) -> list[RepeatedStep]:
-    """Returns, batch by batch, an attack's step in play and the two in which it was asked the same again.
+    """Returns, batch by batch, an attack's step in play and the two steps in which it was asked the same again.
 
-    As far as one sandbox each played them from its start: later questions an attack may well answer by earlier ones.
+    Only the batches that one sandbox played from its start each time count: an attack's answers may depend on earlier
+    questions.
     """
     passes = (_attack_play(view, attack), *_passes(view.steps(job)))
     return list(zip(*map(_first_sandbox_steps, passes), strict=False))
 
 
 def make_attack_finding(view: RoundView, job: Job, image: str) -> Finding | None:
-    """Returns the finding against an attack that made other pictures twice over from the same seed and questions.
+    """Returns the finding against an attack that twice made different pictures from the same seed and questions.
 
-    An attack is asked the second time only where the first time differed: without it nothing is confirmed.
+    An attack is asked again the second time only if the first time differed; without the second, nothing is confirmed.
     """
     batches = repeated_steps(view, job.submission, job.id)
     counts = [sum(int(changed_pictures(view, batch[0], batch[turn]).sum()) for batch in batches) for turn in (1, 2)]
@@ -217,7 +218,7 @@ def make_attack_finding(view: RoundView, job: Job, image: str) -> Finding | None
 def changed_pictures(
     view: RoundView, play: events.StepFinished, step: events.StepFinished
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Returns which pictures of a step are others than in play; what is missing on either side is not compared."""
+    """Returns a mask of a step's pictures that differ from play; pictures missing on either side are not compared."""
     if play.blobs["index"] != step.blobs["index"]:
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than the play")
     then, repeated = view.step_examples(play), view.step_examples(step)
@@ -232,7 +233,7 @@ def _attack_play(view: RoundView, attack: str) -> list[events.StepFinished]:
 
 
 def _passes(steps: StepsByNumber) -> tuple[list[events.StepFinished], list[events.StepFinished]]:
-    """Returns the steps in which an attack was asked for the first time, and those in which it was once more."""
+    """Returns the steps in which an attack was asked again the first time, and those of the second time."""
     passes: tuple[list[events.StepFinished], list[events.StepFinished]] = ([], [])
     seen: set[str] = set()
     for number in sorted(steps):
@@ -243,14 +244,14 @@ def _passes(steps: StepsByNumber) -> tuple[list[events.StepFinished], list[event
 
 
 def _first_sandbox_steps(steps: Sequence[events.StepFinished]) -> list[events.StepFinished]:
-    """Returns the first steps, as far as one sandbox played them."""
+    """Returns the first steps, up to the last one that the first sandbox played."""
     return list(itertools.takewhile(lambda step: step is steps[0] or not step.fresh, steps))
 
 
 def _sequence(
     play: DefencePlay, verdict: "DeterminismVerdict", accusation: "Accusation"
 ) -> tuple[tuple[SequenceQuestion, ...], int, int | None, int]:
-    """Returns a proof's sequence, cut to its ends, its length, the suspect's answer alone, and the batch."""
+    """Returns a proof's sequence, shortened to its ends, its length, the suspect's answer alone, and the batch."""
     proof = accusation.proof
     if proof is None:
         return (), 0, None, play.batch
@@ -292,7 +293,7 @@ def _summary(
 
 
 def answer_in_sequence(verdict: "DeterminismVerdict", accusation: "Accusation") -> int:
-    """Returns what the suspect of a proof was answered in its sequence."""
+    """Returns the suspect's answer in the sequence of a proof."""
     if accusation.proof is None:
         raise ValueError("no sequence proves this accusation")
     _, answers = verdict.trace.sessions[accusation.proof.sessions[-1]]

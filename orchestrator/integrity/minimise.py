@@ -1,6 +1,6 @@
-"""From a context that changes an answer to the smallest part of it that still does.
+"""Reduces a context that changes an answer to the smallest part that still changes it.
 
-A unit is what went into one question: one picture, or a batch. The last unit holds the suspect and is always kept.
+A unit is the content of one question: one picture, or a batch. The last unit contains the suspect and is always kept.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from orchestrator.integrity.replay_session import (
 )
 
 MAX_SANDBOXES = 24
-"""So many sandboxes are spent on one context at most."""
+"""The most sandboxes spent on the reduction of one context."""
 MAX_OTHER_VERSIONS = 3
-"""So many other versions of the suspect are tried by themselves."""
+"""The most other versions of the suspect that are tried one by one."""
 MAX_CONTROL_SETS = 8
-"""So many times other pictures are tried in the place of a version that changes the answer."""
+"""The most sets of other pictures that are tried in place of a version that changes the answer."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionContext:
-    """What was asked before a suspect answer.
+    """A suspect with the questions before it.
 
-    `units` are the questions before, `last_unit` is the one with the suspect at `offset`; `answer_alone` is what the
-    suspect is answered without them.
+    `units` are the questions before, `last_unit` is the one with the suspect at `offset`; `answer_alone` is the
+    suspect's answer without them.
     """
 
     units: tuple[Questions, ...]
@@ -57,13 +57,13 @@ class QuestionContext:
         return np.concatenate([*self.units, self.last_unit])
 
     def with_units(self, units: Sequence[Questions]) -> "QuestionContext":
-        """Returns the suspect after other questions."""
+        """Returns the same suspect after other questions."""
         return QuestionContext(tuple(units), self.last_unit, self.offset, self.batch, self.answer_alone)
 
 
 @dataclass(frozen=True, slots=True)
 class MinimalContext:
-    """The smallest sequence found, what kind of cheat its shape shows, and the number of the session that showed it."""
+    """The smallest sequence found, the kind of cheat that its shape shows, and the number of the session with it."""
 
     context: QuestionContext
     kind: FindingKind
@@ -80,7 +80,7 @@ def deviates(
 
 
 def minimise_context(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
-    """Returns the smallest sequence that still changes the suspect's answer; None where none does any more."""
+    """Returns the smallest sequence found that still changes the suspect's answer, or None if none does any more."""
     budget = trace.last_number + MAX_SANDBOXES
     found = (yield from _try_other_versions(trace, context)) or (yield from _try_repeats(trace, context))
     if found:
@@ -108,7 +108,7 @@ def minimise_context(trace: SessionTrace, context: QuestionContext) -> SessionGe
 
 
 def _try_other_versions(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
-    """Tries the other versions of the suspect alone, against as many questions about other pictures."""
+    """Tries other versions of the suspect before it, with as many questions about other pictures as a control."""
     _, picture = context.suspect
     suspect = context.last_unit[context.offset].tolist()
     kin = [u for u in context.units if (u[:, 1] == picture).any() and suspect not in u.tolist()]
@@ -126,9 +126,9 @@ def _try_other_versions(trace: SessionTrace, context: QuestionContext) -> Sessio
 def _similar_units(
     trace: SessionTrace, part: Sequence[Questions], others: Sequence[Questions]
 ) -> Sequence[Sequence[Questions]]:
-    """Returns some sets of as many other questions, those first that were answered like the first of `part`.
+    """Returns sets of as many other questions as `part` has; first those with the same answer as the first of `part`.
 
-    An average over recent pictures moves an answer by what these pictures show: the more alike, the more it is moved.
+    A defence that averages over recent pictures is influenced most by pictures of the same class.
     """
     answers: dict[tuple[int, ...], int] = {}
     for session, session_answers in trace.sessions:
@@ -139,7 +139,7 @@ def _similar_units(
 
 
 def _try_repeats(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
-    """Asks the suspect itself as often as its context is long: shows counters, and state that any picture moves."""
+    """Asks the suspect as often as its context is long, which shows counters and state that any picture changes."""
     if context.batch > 1 or not context.units:
         return None
     repeats = np.tile(context.last_unit, (len(context.units) + 1, 1))
@@ -153,7 +153,7 @@ def _try_repeats(trace: SessionTrace, context: QuestionContext) -> SessionGenera
 def _without_one_part(
     trace: SessionTrace, context: QuestionContext, size: int, budget: int
 ) -> SessionGenerator[QuestionContext | None]:
-    """Returns the context without the first part of `size` units that it does not need."""
+    """Returns the context without the first `size` units that it does not need, or None if it needs all of them."""
     for start in range(0, len(context.units), size):
         if trace.last_number >= budget:
             return None

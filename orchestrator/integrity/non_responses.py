@@ -1,9 +1,9 @@
-"""Who ends itself, breaks the protocol or stalls instead of answering again, and when that accuses.
+"""Decides when a defence is accused that ends, breaks the protocol or stalls instead of answering a question again.
 
-It never does at once: a defence may crash on a picture, or now and then, and has paid for that in play (A7); and a
-deadline may pass because the machine is slow. So the same is asked both as a replay asks and as play asked, at the same
-time, in an order that is drawn: what makes a defence fail has to be the way of asking. Only who ends itself or breaks
-the protocol again when it is asked as in play is accused without that control: no slow machine does that.
+A failure alone never accuses: a defence may crash on a picture, or now and then, and has paid for that in play (A7);
+and a deadline may pass because the machine is slow. So questions are asked both as in the replay and as in play, at
+the same time, in a random order: only the way of asking may be the cause of the failures. A defence is accused without
+that control only if it ends or breaks the protocol again when it is asked as in play, which no slow machine causes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,18 +27,18 @@ from orchestrator.integrity.replay_session import (
 )
 
 SESSION_PAIRS = 8
-"""So many sessions that provoke are played, and as many calm ones: 8 failures against none have a probability of
-1 in 12,870, which is below ALPHA; 7 against none have not."""
+"""How many `TRIGGER` sessions are played, and as many controls: 8 failures against none have a probability of
+1 in 12,870, which is below ALPHA; 7 against none have a higher one."""
 SUSPICION_LEVEL = 0.01
-"""Failures that are less probable than that are looked into."""
+"""Failures that are less probable than this are investigated."""
 MAX_ROUNDS = 3
-"""So many times that is done at most, while the ones that provoke fail more often than the others."""
+"""How many times the pairs are played at most, while `TRIGGER` sessions fail more often than their controls."""
 _COMPARED_PURPOSES = (SessionPurpose.TRIGGER, SessionPurpose.TRIGGER_CONTROL)
 
 
 @dataclass(frozen=True, slots=True)
 class NonResponse:
-    """What was refused again: the numbers of the sessions that show it, and how probable that is without intent."""
+    """A significant refusal: the numbers of the sessions that show it, and its probability without intent."""
 
     sessions: tuple[int, ...]
     p_value: float
@@ -47,7 +47,7 @@ class NonResponse:
 def ask_again_as_in_play(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, result: ScreeningResult, rng: np.random.Generator
 ) -> SessionGenerator[NonResponse | None]:
-    """Asks what the planned replays were not answered again, as play asked it, and compares what is answered now."""
+    """Asks the unanswered questions of the planned replays again as in play, and compares the answers with the play."""
     questions = np.array(list(result.undecided), np.int32)
     first, refused = trace.last_number + 1, frozenset(result.refused)
     asked_count, failing, again = result.compared_count + len(refused), tuple(sorted(result.failing_sessions)), 0
@@ -56,16 +56,17 @@ def ask_again_as_in_play(
         planned_replays.compare_session(result, play, trace.last_number, session, answers)
         again += sum(tuple(question) in refused for question in session.questions[answers.refused].tolist())
         if answers.late.any() and not (answers.answers > FAULTED).any():
-            break  # it answers nothing any more, and each silence takes its time
+            break  # the defence answers nothing any more, and each deadline takes time
     rate = DisagreementRate(again, asked_count)
     improbable = max(rate.p_above_noise(design.noise), rate.p_above_rate(_failure_rate_in_play(play)))
     return _significant((*failing, *range(first, trace.last_number + 1)), improbable)
 
 
 def failed_too_often(trace: SessionTrace, play: DefencePlay, design: SamplingDesign, first: int) -> bool:
-    """Returns whether the sessions from number `first` on failed so often that the cause is looked for.
+    """Returns whether the sessions from number `first` on failed so often that the cause is investigated.
 
-    That is more often than noise allows and than play did, at `SUSPICION_LEVEL`. It accuses nobody: `provoked` does.
+    That is more often than noise explains and more often than in play, at `SUSPICION_LEVEL`. This accuses nobody;
+    `compare_triggers` does.
     """
     rate = _failure_rate(play, trace.sessions_since(first))
     return max(rate.p_above_noise(design.noise), rate.p_above_rate(_failure_rate_in_play(play))) < SUSPICION_LEVEL
@@ -74,9 +75,9 @@ def failed_too_often(trace: SessionTrace, play: DefencePlay, design: SamplingDes
 def failure_contexts(
     trace: SessionTrace, play: DefencePlay, first: int, rng: np.random.Generator
 ) -> list[ReplaySession]:
-    """Returns sessions that lead to failures of the sessions from number `first` on: each up to one, from its sandbox.
+    """Returns `SESSION_PAIRS` sessions that repeat the questions before a failure in the sessions from `first` on.
 
-    A failure ends a sandbox: what counts towards it is what was asked since the one before.
+    A failure ends a sandbox, so the questions since the previous failure count. Empty if there were no failures.
     """
     sessions = []
     for session, answers in trace.sessions_since(first):
@@ -99,11 +100,11 @@ def compare_triggers(
     provoking: Sequence[ReplaySession],
     rng: np.random.Generator,
 ) -> SessionGenerator[NonResponse | None]:
-    """Plays sessions that provoke a failure, and as many calm ones, in an order that is drawn.
+    """Plays sessions that provoke a failure, and as many control sessions, in a random order.
 
-    So many more of the provoking ones have to fail, which is for who has some bad pictures, who crashes now and then,
-    and a machine that is slow at times; and their questions more often than in play. Who fails some of them is asked
-    more, up to `MAX_ROUNDS` times: so many tests there are at most.
+    Significantly more of the provoking ones than of the controls have to fail, which protects a defence with some bad
+    pictures, one that crashes now and then, and one on a machine that is slow at times; and their questions have to
+    fail more often than in play. While only some fail, all are played again: there are at most `MAX_ROUNDS` tests.
     """
     first, longest = trace.last_number + 1, max((len(session.questions) for session in provoking), default=0)
     for _ in range(MAX_ROUNDS):
@@ -136,10 +137,10 @@ def _session_failure_rate(
 
 
 def trigger_bursts(trace: SessionTrace, play: DefencePlay, first: int, rng: np.random.Generator) -> list[ReplaySession]:
-    """Returns sessions like those that failed most since number `first`, each with other pictures in it.
+    """Returns sessions like those of the purpose that failed most since number `first`, with other pictures.
 
-    A suspect may be a bad picture, and so may all suspects: what makes an answer vary may also make a player crash. So
-    every question is replaced by another that was answered in play, and what was repeated stays repeated.
+    Any suspect may be a bad picture: what makes an answer vary may also make a player crash. So every question is
+    replaced by another that was answered in play, and repeated questions stay repeated.
     """
     sessions_by_purpose: dict[SessionPurpose, list[ReplaySession]] = {}
     failed: dict[SessionPurpose, list[ReplaySession]] = {}
@@ -159,10 +160,10 @@ def trigger_bursts(trace: SessionTrace, play: DefencePlay, first: int, rng: np.r
 
 
 def _control_session(play: DefencePlay, length: int, rng: np.random.Generator) -> ReplaySession:
-    """Returns as many questions as one sandbox of the play was asked them; where those are too few, others follow.
+    """Returns a control of `length` questions, in the order in which one sandbox of the play was asked them.
 
-    First more of the same cell: a sandbox that ended early, or that was asked one question only. A session as long as
-    the provoking ones is needed for who fails after so many questions.
+    If that sandbox ended early or was asked one question only, other sandboxes' questions follow, of the same cell
+    first. The control is as long as the provoking sessions because a defence may fail after a number of questions.
     """
     start = int(rng.integers(len(play.sandboxes)))
     turned = [*play.sandboxes[start:], *play.sandboxes[:start]]
@@ -189,7 +190,7 @@ def _failure_rate_in_play(play: DefencePlay) -> DisagreementRate:
 
 
 def _failure_rate(play: DefencePlay, sessions: Iterable[tuple[ReplaySession, SessionAnswers]]) -> DisagreementRate:
-    """Returns how many questions that were answered in play failed, of all of these that were put."""
+    """Returns the rate of failures among the questions of these sessions that were answered in play and asked here."""
     failed = asked_count = 0
     for session, answers in sessions:
         before: NDArray[np.bool_] = play.answers_to(session.questions) > FAULTED

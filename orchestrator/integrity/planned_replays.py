@@ -1,9 +1,10 @@
-"""The planned replays: a sample in other company, some of it twice, the play's own order again.
+"""The planned replays: a sample in other company, all of it twice, and some questions in the play's own order.
 
-What a replay shows is what play did not. Where no sandbox of the play saw two versions of a picture, the replay shows
-one version of each first, for who kept answers outside its sandbox, and then the clean version before every attacked
-one, which is what rule A9 is about; where one sandbox saw everything, the replay shows one version only. An answer that
-depends on anything but its picture has to be given again without knowing what it depended on.
+A replay shows pictures in a way in which play did not. If no sandbox of the play saw two versions of a picture, the
+replay first shows one version of each picture, against a defence that stores answers outside its sandbox, and then the
+clean version before every attacked one, which is what rule A9 is about. If one sandbox saw everything, each sandbox of
+the replay shows one version only. So a defence whose answer depends on more than the picture has to give it again
+without what it depended on.
 """
 
 from collections.abc import Iterator
@@ -26,16 +27,16 @@ from orchestrator.integrity.replay_session import (
 TINY_MARGIN = 1e-4
 """A margin that floating-point noise may cross, as a share of the largest score."""
 MAX_COMPARISONS = 2
-"""A question is compared so often in the session that decides whether it differs: with the play, and once more."""
+"""How often a question is compared in the session that decides whether it differs: with the play, and once more."""
 MAX_TINY_SHARE = 0.1
-"""Margins are believed while no larger share of the answers claims a tiny one."""
+"""Margins are believed unless a larger share of a session's answers has a tiny one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One question with two decisions, and where the second was given: session number and place in it.
+    """One question with two decisions, and where the second was given: the session's number and the position in it.
 
-    `margin` is what the defence claimed in the replay, NaN where it gave no scores.
+    `margin` is that of the defence's scores in the replay, NaN if it gave no scores.
     """
 
     cell: int
@@ -49,14 +50,14 @@ class Mismatch:
 
 @dataclass
 class ScreeningResult:
-    """What the planned replays said.
+    """The result of the planned replays.
 
-    `sample` are the questions drawn, `decided` those of them with a decision in play and in a replay: the power that
-    was achieved comes from these. `compared_count` are all pairs of decisions. `comparable` are questions that the same
-    arithmetic has to decide alike again, a picture by itself, or in the company and at the place that it had in play;
-    each was compared at most `MAX_COMPARISONS` times. `differing` are those of them that disagreed, claimed margin or
-    not. `refused` and `late` are questions with a decision in play that were put and not answered, `undecided` all that
-    got no decision.
+    `sample` are the questions drawn, `decided` those of them with a decision in play and in a replay, from which the
+    achieved power follows. `compared_count` counts all pairs of decisions. `comparable` are questions that the same
+    arithmetic has to decide in the same way again, because the picture was asked alone, or in the company and at the
+    place that it had in play; each was compared at most `MAX_COMPARISONS` times. `differing` are those of them that
+    disagreed, whatever their margin. `refused` and `late` are questions with a decision in play that were asked and not
+    answered, `undecided` all that got no decision.
     """
 
     sample: frozenset[tuple[int, int]] = frozenset()
@@ -75,13 +76,13 @@ class ScreeningResult:
 
 
 def draw_sample(play: DefencePlay, design: SamplingDesign, rng: np.random.Generator) -> Questions:
-    """Returns the sample [n, 2], uniform and without replacement over all answered questions of the play."""
+    """Returns the sample [n, 2], drawn uniformly and without replacement from all decided questions of the play."""
     count = power.sample_size(len(play.decided_rows), design)
     return play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
 
 
 def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Generator) -> Iterator[ReplaySession]:
-    """Yields the planned sessions for a sample; every drawn question is asked a second time at the end of its own."""
+    """Yields the planned sessions for a sample; every drawn question is asked again at the end of its session."""
     if play.mixes_versions:
         for wave in split_by_version(sample):
             shuffled = wave[rng.permutation(len(wave))]
@@ -101,8 +102,8 @@ def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Genera
 def one_version_first(sample: Questions, clean: int, rng: np.random.Generator) -> Questions:
     """Returns the sample and its clean versions: first one version of each picture, then the others, clean ones first.
 
-    A sandbox of the play may have kept an answer where those after it find it. So what is asked first is asked before
-    any other version of its picture; asked again at the end, it has the clean version before it like the others.
+    A sandbox of the play may have stored an answer where later ones find it. So the first version is asked before any
+    other version of its picture; when it is asked again at the end, the clean version is before it, as for the others.
     """
     first = next(split_by_version(sample))
     first = first[rng.permutation(len(first))]
@@ -111,9 +112,9 @@ def one_version_first(sample: Questions, clean: int, rng: np.random.Generator) -
 
 
 def sessions_as_in_play(play: DefencePlay, questions: Questions, rng: np.random.Generator) -> Iterator[ReplaySession]:
-    """Yields sessions in which nothing tells a replay from the play: one cell, or one version of each picture.
+    """Yields sessions that cannot be told from the play: of one cell, or with one version of each picture.
 
-    Who did not answer in a planned session because it knew that for a replay is asked the same again here.
+    A defence that did not answer a planned session because it recognised the replay is asked the same questions here.
     """
     if play.mixes_versions:
         parts = list(split_by_version(questions))
@@ -124,7 +125,7 @@ def sessions_as_in_play(play: DefencePlay, questions: Questions, rng: np.random.
 
 
 def clean_first(sample: Questions, clean: int, rng: np.random.Generator) -> Questions:
-    """Returns the sample and its clean versions in a random order, each clean version before all others of it."""
+    """Returns the sample and its clean versions in a random order, each clean version before its attacked ones."""
     companions = np.column_stack([np.full(len(sample), clean, np.int32), sample[:, 1]])
     everything = np.unique(np.concatenate([sample, companions]).astype(np.int32), axis=0)
     shuffled = everything[rng.permutation(len(everything))]
@@ -137,7 +138,7 @@ def clean_first(sample: Questions, clean: int, rng: np.random.Generator) -> Ques
 
 
 def split_by_version(sample: Questions) -> Iterator[Questions]:
-    """Yields the sample in parts that hold one version of a picture each."""
+    """Yields the sample in parts; each part has at most one version of a picture."""
     left = sample
     while len(left):
         _, first = np.unique(left[:, 1], return_index=True)
@@ -148,7 +149,7 @@ def split_by_version(sample: Questions) -> Iterator[Questions]:
 def compare_session(
     result: ScreeningResult, play: DefencePlay, number: int, session: ReplaySession, answers: SessionAnswers
 ) -> None:
-    """Adds what session `number` shows: against the play, and a second answer in the sandbox against its first."""
+    """Adds the comparisons of session `number`: with the play, and of a sandbox's second answer with its first."""
     result.asked_count += len(session.questions)
     draws = session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.AS_IN_PLAY}
     first: dict[tuple[int, int], int] = {}
@@ -181,7 +182,7 @@ def compare_session(
 def _note_failure(
     result: ScreeningResult, question: tuple[int, int], number: int, answers: SessionAnswers, place: int
 ) -> None:
-    """Notes a question that was answered in play and has no decision now."""
+    """Adds a question that was decided in play and has no decision now."""
     if question not in result.decided:
         result.undecided[question] = None
     if answers.refused[place]:

@@ -1,4 +1,4 @@
-"""Queries that were asked again, and what they prove (rules A9, A10, X6)."""
+"""Judges a defence by its queries that were asked again (rules A9, A10, X6)."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from orchestrator.ledger.read_model import RoundView
 
 
 def query_finding(view: RoundView, job: events.JobRecord, noise: float) -> Finding | None:
-    """Returns the finding that a query job's check amounts to, None for a defence that is not accused.
+    """Returns the finding from a query job's check, or None if the defence is not accused.
 
-    Questions that were asked as queries were asked again, each in a fresh sandbox. More decisions differ than devices
-    may disagree by `noise`: then an answer depends on the queries before it, or on chance.
+    The check asked some queries again, each in a fresh sandbox. If more decisions differ than `noise` explains, an
+    answer depends on the queries before it, or on chance.
     """
     step = view.query_check(job.id)
     if step is None:

@@ -1,4 +1,4 @@
-"""What a replay asks and what comes back: the words that the examination and whoever plays it share."""
+"""The sessions of a determinism check and their answers: types that the check shares with the code that plays it."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -27,40 +27,40 @@ class SessionPurpose(StrEnum):
     SINGLE = "alone"
     """Some of the drawn questions one at a time, where play asked several pictures at once."""
     AS_IN_PLAY = "refused"
-    """Questions that were answered in play and not in a replay, asked again as in play: one cell a sandbox."""
+    """Questions that were answered in play and not in a replay, asked again as in play: one cell in each sandbox."""
     TRIGGER = "provoked"
-    """What was not answered, or was asked of a suspect that was not, once more: to see whether the asking matters."""
+    """A session like one that was not answered, asked again to see whether the way of asking is the cause."""
     TRIGGER_CONTROL = "calm"
-    """As many questions of the play, as play asked them: the control of `TRIGGER`."""
+    """As many questions of the play, asked as in play: the control of `TRIGGER`."""
     BURSTS = "repeated"
     """One suspect picture in bursts with pauses between them."""
     CONTEXT = "context"
-    """What a sandbox had been asked up to a suspect answer, again in a fresh one."""
+    """The questions of a sandbox up to a suspect answer, asked again in a fresh one."""
     DELAY = "waited"
     """One suspect picture, asked as long after the start as in its context."""
     MINIMISE = "shrunk"
-    """A part of a context, to find the smallest that still shows it."""
+    """A part of a context, to find the smallest part that still changes the answer."""
     PROOF = "proof"
     """The sequence that changes an answer, in a fresh sandbox with a fresh seed."""
     PROOF_CONTROL = "proof-control"
-    """The same suspect without the sequence. The second of the two is told the seed of the first."""
+    """The same suspect without the sequence. The second of the pair gets the seed of the first."""
     RATES = "rates"
     """Many questions, to compare how often sandboxes disagree."""
     OTHER_BATCH = "company"
-    """Many questions in other company than in play, to see how often that changes an answer."""
+    """Many questions in other company than in play, to measure how often that changes an answer."""
 
 
 PLANNED_PURPOSES = frozenset({SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER, SessionPurpose.SINGLE})
-"""What every defence is asked."""
+"""The purposes of the sessions that every defence gets."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplaySession:
-    """One fresh sandbox and what it is asked, in order.
+    """The questions to one fresh sandbox, in order.
 
-    `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; a
-    ValueError where one is no finite number of seconds, which no record could keep. Its sandbox is told a fresh seed,
-    or that of an earlier session, whose number is `same_seed_as`.
+    `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; raises
+    ValueError if one is negative or not finite, which no ledger could store. The sandbox gets a fresh seed, or that of
+    the earlier session with the number `same_seed_as`.
     """
 
     purpose: SessionPurpose
@@ -75,21 +75,21 @@ class ReplaySession:
 
     @property
     def is_diagnostic(self) -> bool:
-        """Whether it looks into a mismatch. Then its faults are counted by themselves.
+        """Whether the session is not planned, but follows a mismatch. Then it has a fault budget of its own.
 
-        Else who ends itself in the first of these sessions would not be asked the others.
+        Otherwise a defence that ends itself in the first of these sessions would not be asked the others.
         """
         return self.purpose not in PLANNED_PURPOSES
 
 
 @dataclass(frozen=True, eq=False)
 class SessionAnswers:
-    """What a session's questions were answered, each array [k].
+    """The answers to a session's questions, each array [k].
 
     `answers` as in domain.outcomes. `margins`: the two highest scores' difference over the largest absolute score, NaN
-    where the defence gave no scores. `answer_times`: seconds after the sandbox was ready. `refused`: it ended or broke
-    the protocol instead of answering. `late`: the deadline passed. What is neither and has no answer was never put,
-    because the job had given up.
+    where the defence gave no scores. `answer_times`: seconds after the sandbox was ready. `refused`: the defence ended
+    or broke the protocol instead of answering. `late`: the deadline passed. A question that is neither and has no
+    answer was never asked, because the job had given up.
     """
 
     answers: NDArray[np.int32]
@@ -100,13 +100,13 @@ class SessionAnswers:
 
     @property
     def failed_mask(self) -> NDArray[np.bool_]:
-        """Which questions were put and not answered [k]."""
+        """Which questions were asked and not answered [k]."""
         found: NDArray[np.bool_] = self.refused | self.late
         return found
 
     @property
     def asked_mask(self) -> NDArray[np.bool_]:
-        """Which questions were put [k]."""
+        """Which questions were asked [k]."""
         found: NDArray[np.bool_] = self.failed_mask | (self.answers > FAULTED)
         return found
 
@@ -118,7 +118,7 @@ def is_decision(answer: int) -> bool:
 
 Result = TypeVar("Result")
 SessionGenerator = Generator[ReplaySession, SessionAnswers, Result]
-"""Yields the sessions to play, takes what they said, returns its result; the same answers give the same sessions."""
+"""Yields the sessions to play, is sent their answers, returns its result; equal answers give equal sessions."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class DefencePlay:
     mixes_versions: bool = False
     """Whether a sandbox saw several versions of one picture (isolation `round`)."""
     uncharged_pictures: int = 0
-    """Pictures of questions that ended with a fault and were then asked alone (A7): faults of the play, in no row."""
+    """Pictures of questions that ended with a fault and were then asked alone (A7): faults that no row shows."""
 
     @cached_property
     def clean_cell(self) -> int:
@@ -146,7 +146,7 @@ class DefencePlay:
 
     @cached_property
     def decided_rows(self) -> NDArray[np.int32]:
-        """The questions that were answered, and their answers [N, 3]: what can be compared."""
+        """The questions that got a decision, with it [N, 3]: those that can be compared."""
         found: NDArray[np.int32] = self.rows[self.rows[:, 2] > FAULTED]
         return found
 
@@ -158,13 +158,13 @@ class DefencePlay:
         return table
 
     def answers_to(self, questions: Questions) -> NDArray[np.int32]:
-        """Returns the played answers to questions [k, 2]."""
+        """Returns the answers in play to questions [k, 2]."""
         found: NDArray[np.int32] = self.answer_table[questions[:, 0], questions[:, 1]]
         return found
 
 
 class SessionTrace:
-    """The sessions of one examination, in order. Their numbers are the numbers of the job's steps on record."""
+    """The sessions of one determinism check, in order. Their numbers are those of the job's steps in the ledger."""
 
     def __init__(self) -> None:
         self.sessions: list[tuple[ReplaySession, SessionAnswers]] = []
@@ -179,7 +179,7 @@ class SessionTrace:
         return self.sessions[first:]
 
     def play_session(self, session: ReplaySession) -> SessionGenerator[SessionAnswers]:
-        """Plays a session and returns what it said."""
+        """Yields a session, records the answers that are sent, and returns them."""
         answers = yield session
         self.sessions.append((session, answers))
         return answers
