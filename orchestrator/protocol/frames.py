@@ -1,7 +1,7 @@
-"""Bytes to frames and back.
+"""Encodes and decodes frames.
 
 A frame is 4 bytes magic, two little-endian u32 lengths, a JSON header and a raw payload (schemas/protocol.md,
-"Frames"). The decoder is fed hostile bytes: it checks lengths before it takes memory, never copies a payload twice, and
+"Frames"). The decoder gets hostile bytes: it checks lengths before it uses memory, never copies a payload twice, and
 ends every malformed stream in exactly one `ProtocolFault` whose `reason` says which rule was broken.
 """
 
@@ -21,12 +21,12 @@ HEADER_LIMIT = 65_536
 PAYLOAD_LIMIT = 2**32 - 1
 """The longest payload that a frame can announce, in bytes."""
 NESTING_LIMIT = 64
-"""How deep arrays and objects of one header may lie in each other; real messages need three."""
+"""How deep arrays and objects of one header may be nested; real messages need three levels."""
 SAFE_INTEGER = 2**53
 
 _PREFIX = struct.Struct("<4sII")
 _LONG_NUMBER = re.compile("[0-9]{16}")
-"""What may be an integer beyond `SAFE_INTEGER`, which has 16 digits."""
+"""Matches every integer beyond `SAFE_INTEGER`, which has 16 digits, and some others."""
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+["\\]?|[][{}]', re.DOTALL)
 """Strings and brackets. A string without an end matches too: looking for its end again from each quote in it would take
 quadratic time."""
@@ -44,14 +44,14 @@ def encode_frame(header: Mapping[str, Any], payload: bytes | memoryview = b"") -
     """Returns the bytes of one frame.
 
     Raises:
-        ValueError: the header is longer than `HEADER_LIMIT` or holds NaN, Infinity or half a surrogate pair; the
-            payload is longer than `PAYLOAD_LIMIT`, or is a view of something else than bytes.
+        ValueError: the header is longer than `HEADER_LIMIT` or contains NaN, Infinity or half a surrogate pair; the
+            payload is longer than `PAYLOAD_LIMIT`, or is a view of other elements than bytes.
     """
     return encode_text_frame(_encoder.encode(header).encode(), payload)
 
 
 def encode_text_frame(text: bytes, payload: bytes | memoryview = b"") -> bytes:
-    """Returns the bytes of one frame whose header is JSON text already. Raises ValueError like `encode_frame`."""
+    """Returns the bytes of one frame whose header is given as JSON text. Raises ValueError like `encode_frame`."""
     if len(text) > HEADER_LIMIT:
         raise ValueError(f"header of {len(text)} bytes, limit is {HEADER_LIMIT}")
     if isinstance(payload, memoryview) and (payload.itemsize != 1 or payload.ndim != 1):
@@ -65,8 +65,8 @@ def strict_json(text: str) -> Any:
     """Returns the value of a JSON text.
 
     Raises:
-        ValueError: not JSON, or a key twice, NaN or Infinity, an integer beyond 2^53, a number beyond a double, half a
-            surrogate pair, or more than `NESTING_LIMIT` levels.
+        ValueError: the text is not JSON, or has a key twice, NaN or Infinity, an integer beyond 2^53, a number beyond a
+            double, half a surrogate pair, or more than `NESTING_LIMIT` levels.
     """
     if text.count("{") + text.count("[") > NESTING_LIMIT:
         _check_depth(text)
@@ -85,15 +85,15 @@ class FrameDecoder:
         self._failed = False
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes as they came from the player. It holds at most what is fed; the caller limits what it reads."""
+        """Takes bytes as the player sent them. The decoder stores at most these; the caller limits what it reads."""
         if not self._failed:
             self._buffer += data
 
     def next_frame(self) -> Frame | None:
-        """Returns the next whole frame, or None when more bytes are needed.
+        """Returns the next whole frame, or None if more bytes are needed.
 
         Raises:
-            ProtocolFault: the stream is malformed. The decoder stays dead afterwards: there is no resynchronising.
+            ProtocolFault: the stream is malformed. Every later call raises too: the decoder does not resynchronise.
         """
         if self._failed:
             raise ProtocolFault("after-fault", "the stream was malformed before; nothing after it is read")
@@ -117,14 +117,14 @@ class FrameDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes wait for the rest of their frame."""
+        """The number of bytes that are not returned yet as part of a frame."""
         return len(self._buffer)
 
     def _take_payload(self, start: int, end: int) -> bytes | memoryview:
-        """Takes the first frame off the buffer; returns its payload.
+        """Removes the first frame from the buffer; returns its payload.
 
-        A frame that fills the buffer, which is the rule because a player waits for the next question, gives the
-        buffer away and copies nothing.
+        A frame usually fills the buffer, because a player waits for the next question. Then the payload is a view of
+        the buffer, and nothing is copied.
         """
         buffer = self._buffer
         if end == len(buffer) and start < end:
@@ -192,4 +192,4 @@ _strictness: dict[str, Any] = {
 }
 _decoder = json.JSONDecoder(**_strictness)
 _exact_decoder = json.JSONDecoder(**_strictness, parse_int=_safe_integer)
-"""It also looks at every integer, which takes as long as everything else together."""
+"""Also checks every integer, which takes as long as all other parsing together."""

@@ -1,8 +1,8 @@
 """The headers of the image protocol's messages, version 1.
 
-What we send is built from these models; what a player sends is checked by them, strictly typed and never coerced.
-Unknown keys from a player are ignored, so that the protocol can grow; unknown types are a fault. The JSON schemas in
-schemas/messages.schema.json are generated from here.
+The orchestrator's messages are built from these models. A player's messages are validated by them, strictly typed and
+never coerced. Unknown keys from a player are ignored, so that the protocol can grow; unknown types are a fault. The
+JSON schemas in schemas/messages.schema.json are generated from these models.
 """
 
 from enum import StrEnum
@@ -239,7 +239,7 @@ def parse_message(frame: Frame) -> PlayerMessage:
         return _player_message_adapter.validate_python(frame.header)
     except ValidationError as error:
         problem = field_errors(error)[0].problem("type")
-        # Without a type that there is, nothing is known of the other fields: the error is at no field of the header.
+        # With an unknown type nothing is known about the other fields, so the error is at no other field.
         raise ProtocolFault("type" if problem.place == "type" else "header", f"header field {problem}") from None
 
 
@@ -247,7 +247,7 @@ def payload_array(frame: Frame, dtype: Dtype, shape: list[int]) -> NDArray[Any]:
     """Returns a frame's payload as an array that shares its memory.
 
     Raises:
-        ProtocolFault: `payload-size` when the payload is not exactly prod(shape) x itemsize bytes.
+        ProtocolFault: `payload-size` if the payload is not exactly prod(shape) x itemsize bytes.
     """
     expected = dtype.numpy.itemsize
     for size in shape:

@@ -1,14 +1,14 @@
 """One conversation with one player, as a state machine without I/O.
 
 Theory of operation. The orchestrator starts every exchange: each `ask_*` method returns the bytes to send and opens one
-question; `feed` takes bytes as they arrive and returns the replies that are complete. A question is open until its last
-reply. The session knows what may be said next, so every departure ends in one `ProtocolFault`, `OutputFlood` or
-`PlayerReported`. After a fault the session is over: the sandbox is replaced, because a late reply must never be read as
-the next question's.
+question; `feed` takes bytes as they arrive and yields the replies that are complete. A question is open until its last
+reply. The session knows which messages may come next, so every other message ends in one `ProtocolFault`,
+`OutputFlood` or `PlayerReported`. After a fault the session is over: the sandbox is replaced, because a late reply must
+never be read as the reply to the next question.
 
-Bytes that arrive while no question is open, or while a query of the player's own waits for its reply, are a flood,
-noticed at the next thing said; before `bye`, `unread` says how many there are. What was answered before them counts. So
-does what was delivered before a fault, however the pipe cut the bytes: `feed` yields it before it raises.
+Bytes that arrive while no question is open, or while the player's own query waits for its reply, are a flood, which is
+detected at the next call of `feed` or of a method that returns a message; before `bye`, `unread_bytes` counts them.
+Replies before them count. So do candidates before a fault, however the pipe cut the bytes: `feed` yields them first.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PICTURE_AXES = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadyReply:
-    """The player is ready; `name` is its own word for itself, made printable."""
+    """The player is ready; `name` is the name that it gives itself, made printable."""
 
     name: str
     capabilities: frozenset[Capability]
@@ -38,7 +38,7 @@ class ReadyReply:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesReply:
-    """Some of an attack's pictures: positions in the batch and their arrays; the gate judges type and shape."""
+    """Some of an attack's candidates: positions in the batch and their arrays; the gate judges type and shape."""
 
     index: tuple[int, ...]
     pixels: NDArray[Any]
@@ -61,9 +61,9 @@ class GradientsReply:
 
 @dataclass(frozen=True, slots=True)
 class AttackQuery:
-    """An attack asks about pictures u8 [n, c, h, w] of its own making; answer with `Session.answer_query`.
+    """An attack's query about pictures u8 [n, c, h, w] that it made; `Session.answer_query` answers it.
 
-    `positions` say for which picture of the question each is asked.
+    `positions` say for which picture of the question each of them is asked.
     """
 
     want: Want
@@ -73,11 +73,11 @@ class AttackQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryReply:
-    """The answer that an attack gets to a query.
+    """The reply to an attack's query.
 
     Attributes:
-        left: what each position of the query has left.
-        labels: of its pictures, None where the defence gave none.
+        left: the query budget that each position of the query has left.
+        labels: the labels of its pictures, None where the defence gave none.
         values: scores or gradients f32, NaN where the defence gave none.
         refused: why the defence was not asked; then there are neither labels nor values.
     """
@@ -95,10 +95,10 @@ class Session:
     """The protocol's state on one stream.
 
     Args:
-        role: the side the player plays.
-        classes: how many classes the task has; larger labels are malformed.
-        payload_limit: the longest payload accepted, in bytes; `hello` tells the player.
-        queries: what an attack may ask the defence about; None for nothing. `hello` tells the attack.
+        role: the side that the player plays.
+        classes: the number of classes of the task; a label that is not below it is malformed.
+        payload_limit: the longest payload that is accepted, in bytes; `hello` tells the player.
+        queries: the queries that an attack may make, or None if it may make none; `hello` tells the attack.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Session:
 
     @property
     def unread_bytes(self) -> int:
-        """How many bytes arrived and belong to no whole frame, or to none that was asked for."""
+        """The number of bytes that arrived and were not read as a reply: part of a frame, or unsolicited."""
         return self._decoder.pending_bytes
 
     @property
@@ -138,7 +138,7 @@ class Session:
         return frozenset(self._undelivered)
 
     def ask_hello(self, task: messages.TaskHeader, limits: messages.LimitsHeader, seed: int) -> bytes:
-        """Returns the opening message. It comes first, and once."""
+        """Returns the opening message, which has to be the first, and is sent once."""
         if self._id:
             raise ValueError("hello comes first, and once")
         limits = limits.model_copy(update={"payload_bytes": self._payload_limit, "queries": self._queries})
@@ -155,7 +155,7 @@ class Session:
         return question
 
     def ask_classify(self, pixels: Pixels, seeds: list[int] | None = None) -> bytes:
-        """Returns a question for the labels of `pixels` [n, c, h, w], with a seed for each where chance is allowed."""
+        """Returns a question for the labels of `pixels` [n, c, h, w], with a seed for each if randomness is allowed."""
         self._check_question(Role.DEFENCE, pixels, seeds, "seeds")
         identity = self._next_id("classify")
         message = messages.Classify(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), seeds=seeds)
@@ -174,7 +174,7 @@ class Session:
         """Returns the answer to the attack's open query.
 
         Raises:
-            OutputFlood: the player wrote on without waiting for this reply.
+            OutputFlood: the player continued to write without waiting for this reply.
         """
         if self._query is None:
             raise ValueError("there is no query to reply to")
@@ -193,18 +193,18 @@ class Session:
         return text
 
     def close_conversation(self) -> bytes:
-        """Returns the closing message; nothing is asked and nothing is heard afterwards."""
+        """Returns the closing message; nothing can be asked and nothing is read afterwards."""
         self._end_session()
         return _encode_message(messages.Bye(id=self._id + 1))
 
     def feed(self, data: bytes) -> Iterator[PlayerReply]:
-        """Takes the player's bytes; yields the replies that they complete, in order, then raises what comes after them.
+        """Takes the player's bytes; yields the replies that they complete, in order, and then raises a fault, if any.
 
         The bytes are taken at once, whether or not the iterator is used.
 
         Raises:
-            ProtocolFault: malformed, unexpected or for another question.
-            OutputFlood: bytes although nothing was asked.
+            ProtocolFault: a message is malformed, unexpected or for another question.
+            OutputFlood: bytes arrived although nothing was asked.
             PlayerReported: the player sent `fault`.
         """
         self._decoder.feed(data)
@@ -230,7 +230,7 @@ class Session:
             raise OutputFlood(f"{pending} bytes although nothing was asked; a player never speaks first")
 
     def _end_session(self) -> None:
-        """Ends the session; `undelivered` stays to be read."""
+        """Ends the session; `undelivered` keeps its value."""
         self._ended, self._open_question, self._query = True, None, None
         self._decoder = frames.FrameDecoder(self._payload_limit)
 
@@ -341,6 +341,6 @@ def _float_array(frame: frames.Frame, dtype: Dtype, shape: list[int], expected: 
     if dtype is not Dtype.F32 or tuple(shape) != expected:
         raise ProtocolFault("shape", f"{dtype} {shape}, expected f32 {list(expected)}")
     values = messages.payload_array(frame, dtype, shape)
-    if np.isnan(values.min()):  # which is NaN where any value is
+    if np.isnan(values.min()):  # which is NaN if any value is
         raise ProtocolFault("nan", "a value is NaN")
     return values

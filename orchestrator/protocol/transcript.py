@@ -1,13 +1,13 @@
-"""A conversation written down: who said what, and when.
+"""The transcript of a conversation: each message, with its sender and time.
 
 The text is JSON lines (schemas/protocol.md, "Transcripts"). The first line is `{"transcript":1}`. Each line after it is
 one entry: `sender` (orchestrator or player), `ms` (whole milliseconds since the start) and one of
 
-- `header`, `size`, `sha256` and, where payloads are kept, `payload` (base64): one frame;
+- `header`, `size`, `sha256` and, if payloads are kept, `payload` (base64): one frame;
 - `broken` and `text`: the stream ended here, because it is malformed (a reason word of `ProtocolFault`) or because it
   stopped in the middle of a frame (`unfinished`).
 
-Nothing here reads a clock or a file: time is an argument, text goes in and out.
+This module reads no clock and no file: the time is an argument, and transcripts are text.
 """
 
 import json
@@ -69,14 +69,14 @@ class TranscriptEntry(BaseModel):
         return self
 
     def frame(self) -> Frame | None:
-        """Returns the frame; None where the stream broke, and where the payload was not kept."""
+        """Returns the frame, or None if the stream broke there or the payload was not kept."""
         if self.header is None or (self.payload is None and self.size):
             return None
         return Frame(self.header, b64decode(self.payload or ""))
 
 
 class TranscriptRecorder:
-    """Writes a conversation down as its bytes pass by.
+    """Makes transcript entries from the bytes of a conversation.
 
     Args:
         payload_limit: the longest payload a player may send, in bytes.
@@ -92,7 +92,7 @@ class TranscriptRecorder:
         self._broken: set[Sender] = set()
 
     def add(self, sender: Sender, ms: int, data: bytes) -> list[TranscriptEntry]:
-        """Returns what `data` completes: frames, or the break after which this sender's bytes are not read."""
+        """Returns the entries that `data` completes: frames, or a break, after which the sender's bytes are ignored."""
         entries: list[TranscriptEntry] = []
         if sender in self._broken:
             return entries
@@ -107,7 +107,7 @@ class TranscriptRecorder:
         return entries
 
     def end(self, ms: int) -> list[TranscriptEntry]:
-        """Returns a break for each stream that stopped in the middle of a frame."""
+        """Returns a break for each stream that ended in the middle of a frame."""
         return [
             TranscriptEntry(
                 sender=sender, ms=ms, broken=UNFINISHED, text=f"{decoder.pending_bytes} bytes of a frame, then the end"
@@ -128,7 +128,7 @@ class TranscriptRecorder:
 
 
 def write_transcript(entries: Iterable[TranscriptEntry]) -> str:
-    """Returns the transcript's text, one line an entry, each with its line feed."""
+    """Returns the transcript's text: one line for each entry, with its line feed."""
     lines = [{"transcript": VERSION}, *map(_json_line, entries)]
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
@@ -137,7 +137,7 @@ def read_transcript(text: str) -> list[TranscriptEntry]:
     """Returns the entries of a transcript.
 
     Raises:
-        UsageError: not a transcript, of another version, or damaged; the message names the line.
+        UsageError: the text is not a transcript, has another version, or is damaged; the message names the line.
     """
     lines = text.removesuffix("\n").split("\n")
     if _parse_line(1, lines[0]) != {"transcript": VERSION}:
@@ -153,7 +153,7 @@ def read_transcript(text: str) -> list[TranscriptEntry]:
 
 
 def render_transcript(entries: Iterable[TranscriptEntry], width: int = 200) -> str:
-    """Returns the conversation for people, one line an entry: `>` to the player, `<` from it.
+    """Returns the conversation for people, one line for each entry: `>` to the player, `<` from it.
 
     Headers are hostile text: control characters are written as escapes, and each header is cut to `width` characters.
     """
@@ -175,7 +175,7 @@ def _describe_entry(entry: TranscriptEntry) -> str:
 def _json_line(entry: TranscriptEntry) -> dict[str, Any]:
     line = entry.model_dump(mode="json", exclude_none=True, exclude={"header"})
     if entry.header is not None:
-        line["header"] = entry.header  # set here, because exclude_none would reach into it, where null has a meaning
+        line["header"] = entry.header  # set here: exclude_none would also remove a null in it, which has a meaning
     return line
 
 
