@@ -1,16 +1,16 @@
-"""Documents and layers from an image registry over HTTP: tokens, redirects, bounds, and what is tried again.
+"""Fetches documents and layers from an image registry over HTTP, with tokens, redirects, bounds and retries.
 
-Our own, since the libraries that speak with registries have no bounds, follow redirects as they come and compare no
-digests (docs/decisions/0021). A registry may be anybody's: credentials go to the registry and, over TLS, to the place
-where it says that tokens are had; they never follow a redirect to another host.
+It is our own client, because libraries for registries have no bounds, follow every redirect and compare no digests
+(docs/decisions/0021). A registry may be hostile: credentials go only to the registry and, over TLS, to the token server
+that it names; they never follow a redirect to another host.
 
-| the registry says | taken as |
+| the registry's answer | result |
 | --- | --- |
-| nothing, or half: refused, reset, timed out, cut short | it is away: tried again |
+| none, or a part: refused, reset, timed out, cut short | it is unavailable: tried again |
 | 408, 429 (with Retry-After), 5xx | it is busy: tried again |
-| a certificate that does not hold, a redirect that is none | it cannot be asked: ours, at once |
-| 401 and 403 with what credentials there are, 404 | the image is not to be had: Rejected |
-| any other code | the image is not to be had: Rejected |
+| an invalid certificate, an invalid redirect | it cannot be asked: our fault, at once |
+| 401 and 403 with the credentials that there are, 404 | the image cannot be fetched: Rejected |
+| any other code | the image cannot be fetched: Rejected |
 """
 
 import base64
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 _CONNECT_SECONDS, _READ_SECONDS, _DOCUMENT_SECONDS = 10.0, 30.0, 60.0
 _SLOWEST = 1024**2
-"""Bytes a second below which a registry is too slow for a layer."""
+"""The lowest speed of a registry for a layer, in bytes per second."""
 _MAX_WAIT = 30.0
 _MAX_REDIRECTS = 5
 _CHUNK_BYTES = 64 * 1024
@@ -57,7 +57,7 @@ Result = TypeVar("Result")
 
 
 class _RetryableError(Exception):
-    """The registry is away or busy; `retry_after` is how many seconds it asks for."""
+    """The registry is unavailable or busy; `retry_after` is how many seconds it asks to wait, if it does."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class ImageNotFoundError(UnusableImageError):
 
 @dataclass(frozen=True, slots=True)
 class RegistryDocument:
-    """A document: its bytes, and what the registry says of them."""
+    """A document: its bytes, and the type and digest that the registry gives for them."""
 
     data: bytes
     content_type: str
@@ -78,7 +78,7 @@ class RegistryDocument:
 
 
 class RegistryClient:
-    """What is asked of one registry about one repository; used with `with`. Not for several threads at once."""
+    """Asks one registry about one repository; a context manager. Not for several threads at once."""
 
     def __init__(
         self,
@@ -89,10 +89,9 @@ class RegistryClient:
         seconds: float = 120.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Begins without a word; `login` is called when the registry asks who we are.
+        """Sends no request yet; `login` is called when the registry asks for credentials.
 
-        `is_insecure` says of a host[:port] whether it is asked without TLS; `seconds` bound the waiting between
-        attempts.
+        `is_insecure` returns whether a host[:port] is asked without TLS; `seconds` bounds the waiting between attempts.
         """
         try:
             from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
@@ -104,8 +103,8 @@ class RegistryClient:
         self._name, self._login, self._is_insecure = name, login, is_insecure
         self._base = f"{'http' if is_insecure(name.address) else 'https'}://{name.address}/v2/"
         self._authorization = ""
-        # Not a Session: it reads the whole body of a redirect, unpacked, even where it is not to follow it, and it
-        # brings ~/.netrc and cookies along.
+        # Not a Session: it reads and unpacks the whole body of a redirect, even if it must not follow it, and it sends
+        # cookies and credentials of ~/.netrc.
         self._adapter = HTTPAdapter()
         self._retrying = Retrying(
             retry=retry_if_exception_type(_RetryableError),
@@ -127,19 +126,19 @@ class RegistryClient:
         """Returns a document of the repository: `manifests/latest`, `blobs/sha256:...`; at most `max_bytes` bytes.
 
         Raises:
-            UnusableImageError: it is not there, not for us, or too large.
-            BackendUnavailable: the registry is away or busy, and was for all attempts, or cannot be trusted.
+            UnusableImageError: the document is missing, forbidden to us, or too large.
+            BackendUnavailable: the registry was unavailable or busy in all attempts, or cannot be trusted.
         """
         return self._retry(
             lambda: self._request_document(f"{self._base}{self._name.repository}/{path}", accept, max_bytes)
         )
 
     def stream(self, path: str, size: int, use: Callable[[Iterator[bytes]], Result]) -> Result:
-        """Returns what `use` makes of a blob of so many bytes; it is called again where the blob was cut short.
+        """Returns the result of `use` for a blob of `size` bytes in pieces; calls it again if the blob is cut short.
 
         Raises:
-            UnusableImageError: it is not there, not for us, or longer.
-            BackendUnavailable: the registry is away, busy or slow, and was for all attempts, or cannot be trusted.
+            UnusableImageError: the blob is missing, forbidden to us, or longer.
+            BackendUnavailable: the registry was unavailable, busy or slow in all attempts, or cannot be trusted.
         """
 
         def ask() -> Result:
@@ -149,7 +148,7 @@ class RegistryClient:
         return self._retry(ask)
 
     def ping(self) -> None:
-        """Raises BackendUnavailable where no registry answers; whether it knows us is another matter."""
+        """Raises BackendUnavailable if no registry answers; it does not test whether our credentials are accepted."""
 
         def ask() -> None:
             with self._send(self._base, "*/*") as response:
@@ -167,7 +166,7 @@ class RegistryClient:
             raise BackendUnavailable(f"{problem}; is it up, and reachable from here?") from error
 
     def _request_document(self, address: str, accept: str, max_bytes: int) -> RegistryDocument:
-        """Asks once, with a token where one is wanted."""
+        """Asks once, with a token if the registry wants one."""
         with self._granted(address, accept) as response:
             data, header = b"".join(self._pieces(response, max_bytes, _DOCUMENT_SECONDS)), response.headers
             kind = header.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -175,7 +174,7 @@ class RegistryClient:
 
     @contextmanager
     def _granted(self, address: str, accept: str) -> Iterator["requests.Response"]:
-        """Yields the answer that has what was asked for, with a token where one is wanted."""
+        """Yields the successful response, after a request with a token if the registry wants one."""
         for asked_before in (False, True):
             with self._follow_redirects(address, accept) as response:
                 if response.status_code == HTTPStatus.OK:
@@ -189,7 +188,7 @@ class RegistryClient:
 
     @contextmanager
     def _follow_redirects(self, address: str, accept: str) -> Iterator["requests.Response"]:
-        """Yields the answer behind all redirects. What we are known by stays with the registry."""
+        """Yields the response after all redirects. Credentials are sent to the registry only."""
         for _ in range(_MAX_REDIRECTS + 1):
             with self._send(address, accept) as response:
                 if response.status_code not in _REDIRECT_STATUSES:
@@ -204,7 +203,7 @@ class RegistryClient:
     def _send(
         self, address: str, accept: str, login: str | None = None, parameters: Mapping[str, str] | None = None
     ) -> Iterator["requests.Response"]:
-        """Yields the answer to one request. `login` is sent in place of what is known for the registry's own host."""
+        """Yields the response to one request. `login` replaces the authorization for the registry's own host."""
         from requests import Request  # noqa: PLC0415  as above
         from requests.utils import get_environ_proxies  # noqa: PLC0415  as above
 
@@ -228,10 +227,10 @@ class RegistryClient:
                 response.close()
 
     def _pieces(self, response: "requests.Response", most: int, seconds: float) -> Iterator[bytes]:
-        """Yields the body as it came over the wire, never unpacked: digests are of those bytes.
+        """Yields the body as it was sent, never unpacked, because digests are of those bytes.
 
-        `seconds` bound how long the registry is waited for; what is done with the pieces takes its own time. A body
-        that ends before its promised length is an error of the library's (see `_translate_errors`).
+        `seconds` bounds the time spent waiting for the registry, without the time that the caller takes for the pieces.
+        If a body ends before its announced length, the library raises an error (see `_translate_errors`).
         """
         waited, count = 0.0, 0
         while True:
@@ -250,9 +249,9 @@ class RegistryClient:
             yield piece
 
     def _authorize(self, challenge: str) -> str:
-        """Returns the Authorization for this repository: a token for pulling from it, or name and password.
+        """Returns the Authorization header for this repository: a token to pull from it, or name and password.
 
-        The scope is our own, not the one in the challenge: with it no registry gets us to fetch a token for more.
+        The scope is our own, not the one in the challenge, so that no registry can make us fetch a token for more.
         """
         login = self._login()
         match = _CHALLENGE.search(challenge)
@@ -290,7 +289,7 @@ class RegistryClient:
         return f"Bearer {token}"
 
     def _check_realm(self, address: str) -> str:
-        """Returns where tokens are had, if our credentials may go there."""
+        """Returns the token server's address, if our credentials may be sent there. Raises BackendUnavailable."""
         parts = _split_url(address)
         if parts is None or (parts.scheme != "https" and not self._is_insecure(parts.netloc)):
             raise BackendUnavailable(
@@ -301,7 +300,7 @@ class RegistryClient:
         return address
 
     def _redirect_target(self, address: str, location: str) -> str:
-        """Returns where a redirect leads. What came over TLS goes on over TLS."""
+        """Returns the target of a redirect. Raises BackendUnavailable if it is not valid, or leaves TLS."""
         try:
             target = urljoin(address, location)
         except ValueError:
@@ -315,7 +314,7 @@ class RegistryClient:
         return target
 
     def _error_for(self, response: "requests.Response") -> Exception:
-        """Returns what becomes of an answer that is not the document."""
+        """Returns the error for a response that is not the document."""
         code = response.status_code
         if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _BUSY_STATUSES:
             return self._busy_error(response)
@@ -353,12 +352,12 @@ class RegistryClient:
             ) from error
         except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
             raise _RetryableError(f"{host}: {_error_reason(error)}") from error
-        except OSError as error:  # every other error of the library, and files of certificates that are not there
+        except OSError as error:  # every other error of the library, and missing certificate files
             raise BackendUnavailable(f"the request to {host} failed: {_error_reason(error)}") from error
 
 
 def _split_url(address: str) -> SplitResult | None:
-    """Returns the parts of an address that can be asked; None where it is none, or has a user's name in it."""
+    """Returns the parts of an http or https address; None if it is not valid, or has a user's name in it."""
     try:
         parts = urlsplit(address)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
@@ -369,12 +368,12 @@ def _split_url(address: str) -> SplitResult | None:
 
 
 def _printable_url(address: str) -> str:
-    """Returns an address without its query, where signatures are."""
+    """Returns an address made printable, without its query, which may contain signatures."""
     return repr(printable(address.partition("?")[0], 120))
 
 
 def _error_reason(error: Exception) -> str:
-    """Returns what went wrong, without the address that the library puts before it."""
+    """Returns the reason of an error, without the address that the library puts before it."""
     first = error.args[0] if error.args else error
     return printable(str(getattr(first, "reason", None) or error), 300)
 
@@ -389,7 +388,7 @@ def _basic_authorization(login: Login) -> str:
 
 
 def _retry_wait(state: RetryCallState) -> float:
-    """Waits as long as the registry asks, else twice as long each time; never more than half a minute."""
+    """Returns the seconds that the registry asks to wait, else twice as many each time; at most half a minute."""
     error = state.outcome.exception() if state.outcome else None
     after = error.retry_after if isinstance(error, _RetryableError) else None
     return min(2.0 ** (state.attempt_number - 1) if after is None else max(after, 1.0), _MAX_WAIT)

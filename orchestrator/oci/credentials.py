@@ -1,7 +1,7 @@
-"""Who we are to an image registry: docker's own file of credentials, as `docker login` and pull secrets write it.
+"""Credentials for image registries, from docker's config.json, as `docker login` and pull secrets write it.
 
-It lies in $DOCKER_CONFIG or ~/.docker. In a cluster the pull secret is mounted there as `config.json`. Read are names
-with passwords, and programs that keep them (`credHelpers`, `credsStore`); a bare identity token is not enough here.
+The file is in $DOCKER_CONFIG or ~/.docker. In a cluster the pull secret is mounted there as `config.json`. User names
+with passwords are read, and programs that keep them (`credHelpers`, `credsStore`); identity tokens are not supported.
 """
 
 import base64
@@ -24,7 +24,7 @@ from orchestrator.oci.references import DOCKER_HUB
 _HUB_KEY = "index.docker.io"
 _HELPER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HELPER_SECONDS = 30
-_TOKEN_USER = "<token>"  # noqa: S105  the word by which a helper says that it has no password
+_TOKEN_USER = "<token>"  # noqa: S105  the user name of a helper that has a token and no password
 
 
 class _LoginModel(BaseModel):
@@ -51,20 +51,20 @@ class _ConfigFileModel(BaseModel):
 
 @dataclass(frozen=True)
 class Credentials:
-    """User names and passwords by registry. Nothing of them is ever shown."""
+    """User names and passwords by registry. They are never shown."""
 
     path: Path | None = None
-    """The file they are from; None where there is none."""
+    """The file from which they were read; None if there is none."""
     _logins: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     _helpers: Mapping[str, str] = field(default_factory=dict)
     _store: str = ""
 
     @classmethod
     def from_docker_config(cls, environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """Returns what the operator's file says; nothing where there is no file.
+        """Returns the credentials in the operator's file; empty if there is no file.
 
         Raises:
-            UsageError: the file cannot be read, or is not docker's.
+            UsageError: the file cannot be read, or is not a config.json of docker.
         """
         folder = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME") or "/nonexistent", ".docker")
         path = Path(folder, "config.json")
@@ -92,10 +92,10 @@ class Credentials:
         )
 
     def login_for(self, host: str, repository: str) -> tuple[str, str] | None:
-        """Returns name and password for a repository, the entry with the longest path first; None to ask as nobody.
+        """Returns name and password for a repository, by the entry with the longest path; None to ask without them.
 
         Raises:
-            UsageError: the program that keeps them fails.
+            UsageError: the program that keeps the credentials fails.
         """
         host = _HUB_KEY if host == DOCKER_HUB else host
         parts = [host, *repository.split("/")]
@@ -107,13 +107,13 @@ class Credentials:
 
 
 def _registry_key(name: str) -> str:
-    """Returns what a registry is looked up by: `https://index.docker.io/v1/` is `index.docker.io`."""
+    """Returns the key by which a registry is looked up: `index.docker.io` for `https://index.docker.io/v1/`."""
     host = re.sub(r"/v[12]/?$", "", re.sub(r"^https?://", "", name)).rstrip("/")
     return _HUB_KEY if host in {DOCKER_HUB, f"registry-1.{DOCKER_HUB}"} else host
 
 
 def _ask_helper(helper: str, server: str) -> tuple[str, str] | None:
-    """Asks one of docker's programs for credentials; it answers with an error where it has none."""
+    """Returns the credentials from one of docker's helper programs, or None if it has none and so fails."""
     program = f"docker-credential-{helper}"
     if not _HELPER.fullmatch(helper):
         raise UsageError(

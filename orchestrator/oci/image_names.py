@@ -1,8 +1,8 @@
-"""Where a season's received images lie in the organizers' registry: names that follow from what was received.
+"""The names of a season's received images in the organizers' registry.
 
 A contest receives an image on an engine, and its identity is the digest of its configuration. A cluster's nodes pull by
-the digest of a manifest, and a manifest names that configuration: so the identity on record is proved by whoever looks
-the image up here, and the name itself need not be trusted.
+the digest of a manifest, and the manifest names that configuration. So looking an image up proves that it has the
+recorded identity, and its name need not be trusted.
 """
 
 import re
@@ -11,7 +11,7 @@ from orchestrator.domain.text import printable
 from orchestrator.oci.references import ImageReference, InvalidReferenceError, parse_reference
 
 NO_REGISTRY = "none"
-"""What `cluster.registry` is where images were loaded onto the nodes."""
+"""The value of `cluster.registry` if images were loaded onto the nodes."""
 _TAG_LENGTH = 16
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
@@ -19,16 +19,16 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 def received_image_name(contest: str, submission: str, identity: str) -> str:
     """Returns the name, without its registry, under which a received image is pushed: `cup/red:0123456789abcdef`.
 
-    Names that differ in `_` and `-` alone share a repository; the tag, from the identity, tells their images apart.
+    Names that differ only in `_` and `-` share a repository; the tag, from the identity, tells their images apart.
     """
     return f"{_name_part(contest)}/{_name_part(submission)}:{identity.removeprefix('sha256:')[:_TAG_LENGTH]}"
 
 
 def registry_prefix(registry: str) -> str:
-    """Returns the beginning of every name in the registry of the settings, with its slash.
+    """Returns the beginning of every image name in `cluster.registry`, with its slash.
 
     Raises:
-        InvalidReferenceError: `cluster.registry` is empty, `none`, or no registry.
+        InvalidReferenceError: `cluster.registry` is empty, `none`, or not a registry.
     """
     if registry == NO_REGISTRY:
         raise InvalidReferenceError(
@@ -45,9 +45,9 @@ def registry_prefix(registry: str) -> str:
 
 
 def tagged_name(name: ImageReference) -> str:
-    """Returns an image's name as it is pushed.
+    """Returns the name under which an image is pushed.
 
-    Raises InvalidReferenceError where it says a digest: nothing is put there.
+    Raises InvalidReferenceError if the name has a digest, under which nothing can be pushed.
     """
     if name.digest:
         raise InvalidReferenceError(

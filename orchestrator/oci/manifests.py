@@ -1,8 +1,8 @@
-"""What a registry says of an image: its index, its manifest and its configuration, as bytes that a stranger wrote.
+"""Parses an image's index, manifest and configuration, from bytes that a stranger wrote. Without I/O.
 
-Nodes read the same bytes with another parser, which takes a key in any case and the last of two. Whatever two parsers
-could read differently is refused here: keys twice or in another case, other encodings, a document that is index and
-manifest at once (CVE-2021-41190), layers that are fetched from elsewhere (CVE-2020-15157). No I/O here.
+Nodes read the same bytes with another parser, which takes a key in any case and the last of two. Everything that two
+parsers could read differently is refused: keys twice or in another case, other encodings, a document that is index and
+manifest at once (CVE-2021-41190), layers that are fetched from elsewhere (CVE-2020-15157).
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
 MAX_BYTES = 1024**2
-"""Of one document. Those of real images have 1 to 100 KiB."""
+"""The longest document. Documents of real images have 1 to 100 KiB."""
 MANIFEST_TYPES = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _CONFIG_TYPES = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json")
@@ -40,7 +40,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class UnusableImageError(Exception):
-    """What is there is not to be played; `problem` says why. Our callers make Rejected of it."""
+    """An image that cannot be played; `problem` says why. Callers translate it into Rejected."""
 
     def __init__(self, place: str, what: str, remedy: str = "") -> None:
         self.problem = Problem(place, what, remedy)
@@ -64,14 +64,14 @@ class _DocumentModel(BaseModel):
 
 
 class Platform(_DocumentModel):
-    """What an image is made for."""
+    """The platform of an image."""
 
     os: Text = ""
     architecture: Text = ""
     variant: Text | None = None
 
     def matches(self, wanted: str) -> bool:
-        """Whether it is this one: `linux/amd64`, `linux/arm64/v8`."""
+        """Returns whether this is the platform `wanted`, such as `linux/amd64` or `linux/arm64/v8`."""
         system, machine, variant = (*wanted.split("/"), "", "")[:3]
         plain = _DEFAULT_VARIANTS.get(machine, "")
         return (self.os, self.architecture, self.variant or plain) == (system, machine, variant or plain)
@@ -103,7 +103,7 @@ class ImageManifest(_DocumentModel):
 
 
 class _DockerModel(_DocumentModel):
-    """The keys that docker introduced begin with a capital."""
+    """A document with keys that docker introduced, which begin with a capital letter."""
 
     model_config = ConfigDict(alias_generator=to_pascal)
 
@@ -137,7 +137,7 @@ class _RootFsModel(_DocumentModel):
 
 
 class ImageConfiguration(_DocumentModel):
-    """What an image says of itself."""
+    """The configuration of an image."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -147,18 +147,18 @@ class ImageConfiguration(_DocumentModel):
     rootfs: _RootFsModel
 
     def to_inspect_format(self, digest: str, size: int) -> dict[str, Any]:
-        """Returns it as `docker image inspect` would say it, for `domain.images.read_image_config`."""
+        """Returns it in the format of `docker image inspect`, for `domain.images.read_image_config`."""
         config = (self.config or ContainerConfig()).model_dump(by_alias=True, exclude_none=True)
         return {"Id": digest, "Size": size, "Os": self.os, "Architecture": self.architecture, "Config": config}
 
 
 def sha256_digest(data: bytes) -> str:
-    """Returns what these bytes are called."""
+    """Returns the digest of these bytes, with its prefix."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def verify_digest(data: bytes, expected: str, size: int | None = None) -> None:
-    """Raises UnusableImageError where bytes are not those that were named."""
+    """Raises UnusableImageError if bytes do not have the expected digest, or the expected size if one is given."""
     actual = sha256_digest(data)
     if size is not None and len(data) != size:
         raise UnusableImageError(
@@ -169,20 +169,20 @@ def verify_digest(data: bytes, expected: str, size: int | None = None) -> None:
 
 
 class Proof:
-    """The digest and the length of bytes that pass by."""
+    """Computes the digest and the length of bytes while they are read."""
 
     def __init__(self) -> None:
         self._digest, self._length = hashlib.sha256(), 0
 
     def over(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Yields the pieces."""
+        """Yields the pieces, and counts them."""
         for piece in pieces:
             self._digest.update(piece)
             self._length += len(piece)
             yield piece
 
     def check(self, wanted: str, size: int) -> None:
-        """Raises UnusableImageError where what passed is not what was named."""
+        """Raises UnusableImageError if the bytes so far do not have this digest and size."""
         if self._length != size:
             raise UnusableImageError(
                 "image", f"a layer of {self._length} bytes, but its descriptor says {size}", _PUSH_REMEDY
@@ -192,10 +192,10 @@ class Proof:
 
 
 def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex:
-    """Returns what the bytes of a manifest or an index say; `content_type` is the registry's word, "" for none.
+    """Returns the manifest or the index in these bytes; `content_type` is the registry's, "" for none.
 
     Raises:
-        UnusableImageError: it is neither, or both, or could be read in two ways.
+        UnusableImageError: the document is neither, or both, or could be read in two ways.
     """
     given = _parse_json(data, "manifest")
     media_type = given.get("mediaType")
@@ -228,7 +228,7 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
 
 
 def _require_image(manifest: ImageManifest) -> ImageManifest:
-    """Returns a manifest that is an image's, with layers that lie in its registry."""
+    """Returns the manifest. Raises UnusableImageError if it is not an image's, or a layer is not in its registry."""
     if manifest.config.media_type not in _CONFIG_TYPES:
         problem = f"not an image: its configuration is {printable(manifest.config.media_type, 80)}"
         raise UnusableImageError("manifest", problem, _PUSH_REMEDY)
@@ -246,7 +246,7 @@ def _require_image(manifest: ImageManifest) -> ImageManifest:
 def select_platform(index: ImageIndex, platform: str) -> Descriptor:
     """Returns the first manifest for a platform.
 
-    Raises UnusableImageError, naming what there is, where there is none.
+    Raises UnusableImageError, which names the platforms of the index, if there is none.
     """
     for entry in index.manifests:
         if entry.platform is not None and entry.platform.matches(platform):
@@ -257,7 +257,7 @@ def select_platform(index: ImageIndex, platform: str) -> Descriptor:
 
 
 def parse_configuration(data: bytes, layers: int) -> ImageConfiguration:
-    """Returns what an image's configuration says; it has to name as many layers as its manifest."""
+    """Returns an image's configuration. Raises UnusableImageError if it names other than `layers` layers."""
     configuration = _validate(ImageConfiguration, _parse_json(data, "configuration"), "configuration")
     if len(configuration.rootfs.diff_ids) != layers:
         problem = f"it names {len(configuration.rootfs.diff_ids)} layers, and the manifest {layers}"
@@ -266,10 +266,10 @@ def parse_configuration(data: bytes, layers: int) -> ImageConfiguration:
 
 
 def _parse_json(data: bytes, place: str) -> dict[str, Any]:
-    """Returns a JSON object that every parser reads alike."""
+    """Returns the JSON object in these bytes. Raises UnusableImageError if parsers could read it differently."""
     try:
         document = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
-        json.dumps(document, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # fails for half a surrogate pair
     except (ValueError, RecursionError) as error:
         raise UnusableImageError(place, f"not plain JSON: {printable(str(error), 120)}", _PUSH_REMEDY) from None
     if not isinstance(document, dict):

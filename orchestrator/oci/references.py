@@ -1,8 +1,8 @@
 """The names of images as a cluster's nodes read them: registry, repository, tag and digest.
 
-The grammar is that of the reference implementation (github.com/distribution/reference), as the nodes' runtimes have it:
-nothing else goes into a request or a pod. The first part is a registry where it has a dot, a colon or a capital letter
-in it or is `localhost`; everything else is meant to lie at docker.io.
+The grammar is that of the reference implementation (github.com/distribution/reference), which the nodes' runtimes use:
+no other name goes into a request or a pod. The first part is a registry if it contains a dot, a colon or a capital
+letter, or is `localhost`; all other names are at docker.io.
 """
 
 import re
@@ -23,12 +23,12 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class InvalidReferenceError(ValueError):
-    """This is not the name of an image; the message says why."""
+    """A text that is not the name of an image; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """An image's name. `host` is the registry as it is written for people; tag and digest are empty where not given."""
+    """An image's name. `host` is the registry as people write it; tag and digest are empty if not given."""
 
     host: str
     repository: str
@@ -37,16 +37,16 @@ class ImageReference:
 
     @property
     def address(self) -> str:
-        """Where that registry is asked."""
+        """The address of the registry's API."""
         return _DOCKER_HUB_ADDRESS if self.host == DOCKER_HUB else self.host
 
     @property
     def tag_or_digest(self) -> str:
-        """What of the repository is meant: the digest before the tag, `latest` where there is neither."""
+        """What the name selects in its repository: the digest, else the tag, else `latest`."""
         return self.digest or self.tag or "latest"
 
     def pull_name(self, digest: str) -> str:
-        """Returns what a node pulls."""
+        """Returns the name by which a node pulls the image with this digest."""
         return f"{self.host}/{self.repository}@{digest}"
 
 
@@ -54,7 +54,7 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
     """Returns the parts of an image's name; `prefix`, a registry with or without a path, is for names without one.
 
     Raises:
-        InvalidReferenceError: it is none, or `prefix` does not begin with a registry.
+        InvalidReferenceError: it is not an image's name, or `prefix` does not begin with a registry.
     """
     display_text = printable(text, 120)
     if len(text) > _MAX_LENGTH:
@@ -86,7 +86,7 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
 
 
 def _split_registry(text: str) -> tuple[str, str]:
-    """Returns the registry and the rest; no registry where the first part cannot be one."""
+    """Returns the registry and the rest; the registry is empty if the first part cannot be one."""
     first, slash, rest = text.partition("/")
     if slash and (set(".:") & set(first) or first == "localhost" or first != first.lower()):
         return first, rest

@@ -1,7 +1,7 @@
-"""Asks image registries what an image is: its digest for one platform, its layers, and its configuration.
+"""Resolves an image in its registry: its digest for one platform, its layers, and its configuration.
 
-Every document and every layer is compared with its digest; a tag's is what the registry says now, and from then on the
-digest is the image (docs/decisions/0021 has why no library does this for us). Of a layer nothing is kept here.
+Every document and every layer is compared with its digest. A tag is resolved once, to the registry's current digest;
+from then on the digest names the image. docs/decisions/0021 says why no library does this. Layers are not stored.
 """
 
 import time
@@ -17,16 +17,16 @@ from orchestrator.oci.references import ImageReference
 
 _ACCEPTED_TYPES = ", ".join((*manifests.MANIFEST_TYPES, *manifests.INDEX_TYPES))
 _MAX_INDEX_DEPTH = 3
-"""How many indexes may stand on top of each other."""
+"""How many indexes may be nested."""
 Got = TypeVar("Got")
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedImage:
-    """An image as its registry describes it. `layers` lie there packed, the lowest first.
+    """An image as its registry describes it. `layers` are compressed, the lowest first.
 
-    `identities` are the digests that an engine may know it by: that of its configuration or, where images are kept as a
-    registry has them, of its manifest or of the index above.
+    `identities` are the digests by which an engine may know it: that of its configuration or, if the engine stores
+    images as a registry does, of its manifest or of the index above.
     """
 
     digest: str
@@ -36,12 +36,12 @@ class ResolvedImage:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The bytes of each layer as they lie there."""
+        """The compressed size of each layer in bytes."""
         return tuple(layer.size for layer in self.layers)
 
 
 class ImageResolver:
-    """Every registry that images' names speak of. Threads may share it."""
+    """Resolves images in any registry. Threads may share it."""
 
     def __init__(
         self,
@@ -53,19 +53,19 @@ class ImageResolver:
     ) -> None:
         """`insecure` are hosts, with or without a port, that are asked without TLS.
 
-        `credentials` are read anew for each image, since a mounted secret may change. `seconds` bound what is waited
-        for one document between attempts.
+        `credentials` is called for each image, because a mounted secret may change. `seconds` bounds the waiting
+        between attempts for one document.
         """
         self._insecure = frozenset(insecure)
         self._credentials = credentials
         self._seconds, self._sleep = seconds, sleep
 
     def resolve(self, name: ImageReference, platform: str) -> ResolvedImage:
-        """Returns what an image is on a platform, such as linux/amd64.
+        """Returns an image for a platform, such as linux/amd64.
 
         Raises:
-            UnusableImageError: it is not there (ImageNotFoundError), not for us, or nothing that is played.
-            BackendUnavailable: its registry is away, busy or not to be trusted.
+            UnusableImageError: it is missing (ImageNotFoundError), forbidden to us, or cannot be played.
+            BackendUnavailable: its registry is unavailable, busy or cannot be trusted.
             UsageError: the operator's file of credentials is damaged.
         """
         with self._client(name) as talk:
@@ -76,20 +76,20 @@ class ImageResolver:
             return ResolvedImage(digests[-1], tuple(manifest.layers), configuration, identities)
 
     def layer(self, name: ImageReference, layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
-        """Returns what `read` makes of a layer's bytes, which come packed and in pieces.
+        """Returns the result of `read` for a layer's bytes, which are compressed and come in pieces.
 
-        It is called again for a layer that was cut short. What it leaves is read too: what it made counts if all of it
-        has the layer's digest.
+        It is called again if the layer is cut short. Bytes that it does not read are read afterwards, because the
+        result counts only if the whole layer has its digest.
 
         Raises:
-            UnusableImageError: the layer is not there, not for us, or not those bytes.
-            BackendUnavailable: its registry is away, busy or not to be trusted.
+            UnusableImageError: the layer is missing, forbidden to us, or does not have its digest.
+            BackendUnavailable: its registry is unavailable, busy or cannot be trusted.
         """
         with self._client(name) as talk:
             return talk.stream(f"blobs/{layer.digest}", layer.size, lambda pieces: _proved(pieces, layer, read))
 
     def ping(self, name: ImageReference) -> None:
-        """Raises BackendUnavailable where the registry of that name does not answer."""
+        """Raises BackendUnavailable if the registry of that name does not answer."""
         with self._client(name) as talk:
             talk.ping()
 
@@ -108,7 +108,7 @@ class ImageResolver:
 
 
 def _find_manifest(client: RegistryClient, tag_or_digest: str, platform: str) -> tuple[list[str], ImageManifest]:
-    """Returns a platform's manifest, behind `_MAX_INDEX_DEPTH` indexes at most, and the digests on the way."""
+    """Returns the digests on the way to a platform's manifest, through at most `_MAX_INDEX_DEPTH` indexes, and it."""
     size, digests = None, []
     for _ in range(_MAX_INDEX_DEPTH + 1):
         got = client.get_document(f"manifests/{tag_or_digest}", _ACCEPTED_TYPES, manifests.MAX_BYTES)
@@ -128,7 +128,7 @@ def _select_entry(index: ImageIndex, platform: str) -> tuple[str, int]:
 
 
 def _verified_digest(document: RegistryDocument, tag_or_digest: str, size: int | None) -> str:
-    """Returns the digest of what came: the one that was asked for, or the one that the registry gives a tag."""
+    """Returns the verified digest of a document: the one that was asked for, or that of the tag's document."""
     if tag_or_digest.startswith("sha256:"):
         manifests.verify_digest(document.data, tag_or_digest, size)
         return tag_or_digest
@@ -139,7 +139,7 @@ def _verified_digest(document: RegistryDocument, tag_or_digest: str, size: int |
 
 
 def _proved(pieces: Iterator[bytes], layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
-    """Returns what is made of a layer's bytes. Raises UnusableImageError where they are not those that were named."""
+    """Returns the result of `read` for a layer. Raises UnusableImageError if the bytes do not have its digest."""
     proof = manifests.Proof()
     counted = proof.over(pieces)
     result = read(counted)
