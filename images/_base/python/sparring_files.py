@@ -1,14 +1,14 @@
-"""The adapter for submissions of the NIPS 2017 layout: files and an entry script on their side, the protocol on ours.
+"""The adapter for submissions of the NIPS 2017 layout, which runs their entry script on files and speaks the protocol.
 
     python -m sparring_files [--labels-from 0|1]
 
-It is a player like any other and is started in the submission's folder. `metadata.json` there names the entry script:
+It is a player like any other, started in the submission's folder. `metadata.json` there names the entry script:
 
     attack     ENTRY INPUT_FOLDER OUTPUT_FOLDER EPSILON     PNG in, PNG of the same names out
     defence    ENTRY INPUT_FOLDER OUTPUT_FILE               PNG in, lines `name.png,label` out
 
-Each question is one call, in folders of its own that are gone afterwards. What the script prints goes to standard
-error. Standard library and NumPy only, Python 3.8 or newer. How to come from 2017: docs/migrating-from-nips-2017.md.
+Each question is one call, in folders of its own that are removed afterwards. The script's output goes to standard
+error. It needs only the standard library and NumPy, and Python 3.8 or newer. See docs/migrating-from-nips-2017.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 import os
 import sys
 
-# Started with -m, a folder of theirs would come first in sys.path: what we import is ours. Beside this file lie the
-# helper and, in images, `packages` with NumPy: so it also runs with -I, on an interpreter brought along.
+# With -m, the submission's folder would come first in sys.path; only our modules may be imported. Beside this file are
+# the helper and, in images, `packages` with NumPy, so that it also runs with -I, on an interpreter from sparring/base.
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  pathlib is not imported before the pipes are safe
 sys.path[:] = [_HERE, *(place for place in sys.path if place not in ("", _HERE, os.getcwd()))]  # noqa: PTH109  the same
 sys.path.append(os.path.join(os.path.dirname(_HERE), "packages"))  # noqa: PTH118, PTH120  the same
@@ -43,19 +43,19 @@ from sparring_png import Unusable, read_png, write_png  # noqa: E402  after the 
 
 METADATA = "metadata.json"
 SIDES = {"attack": "attack", "defense": "defence"}
-"""What `type` may be, and the side that plays it."""
+"""The values of `type`, and the side that each plays."""
 NAMED = 10
-"""How many names a note lists."""
+"""The most file names that a note lists."""
 SPARE = 60.0
-"""The most seconds of an attack's time limit that are kept for reading what its script wrote."""
+"""The most seconds of an attack's time limit that are reserved for reading its script's files."""
 
 
 class EntryFailed(Exception):
-    """The entry script did not do its part; the message says what it did."""
+    """The entry script failed; the message says how."""
 
 
 def _bytes_of(path: Path, most: int) -> bytes:
-    """Returns a plain file's content. Raises Unusable for anything else, or more than `most` bytes."""
+    """Returns a regular file's content. Raises Unusable for anything else, or more than `most` bytes."""
     try:
         with open(path, "rb", opener=_no_link) as file:
             found = os.fstat(file.fileno())
@@ -86,22 +86,22 @@ class Entry:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[Path]:
-        """Gives a folder for one call, with `input`, `output` and the script's own `tmp`; afterwards it is gone."""
+        """Yields a folder for one call, with `input`, `output` and the script's `tmp`, and removes it afterwards."""
         place = Path(self._home.name) / "call"
         for name in ("input", "output", "tmp"):
             (place / name).mkdir(parents=True)
         try:
             yield place
         finally:
-            shutil.rmtree(place, ignore_errors=True)  # what cannot be removed stands in the way of the next call
+            shutil.rmtree(place, ignore_errors=True)  # if it cannot be removed, the next call fails
 
     def run(self, place: Path, arguments: list, until: float = float("inf")) -> str:
-        """Calls the script, and ends it with all of its process group; `until` is a moment of `time.monotonic()`.
+        """Runs the script, and then ends its whole process group; `until` is a time of `time.monotonic()`.
 
-        Returns what went wrong: nothing, a status other than 0, or that it was still running.
+        Returns the error: empty, an exit status other than 0, or that the script was still running.
         """
         surroundings = dict(os.environ, TMPDIR=str(place / "tmp"), HOME=str(place / "tmp"))
-        if not sys.flags.isolated:  # `python` in the script is this one, but where this one was brought along
+        if not sys.flags.isolated:  # `python` in the script is this interpreter, unless it is from sparring/base
             surroundings["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
         command = [*self._words(), *(str(argument) for argument in arguments)]
         child = subprocess.Popen(
@@ -110,7 +110,7 @@ class Entry:
         ended = _ended(child.pid, until)
         os.killpg(
             child.pid, signal.SIGKILL
-        )  # itself, or what it left behind: it was not reaped yet, so the id is its own
+        )  # the script, or processes that it left: it was not reaped yet, so the id is still its own
         code = child.wait()
         if not ended:
             return f"{self.name} was still running shortly before the time limit"
@@ -119,7 +119,7 @@ class Entry:
         return f"{self.name} ended with exit code {code}" if code else ""
 
     def _words(self) -> list:
-        """Returns how the script is started: by itself, or as its first line says where it lacks the x bit."""
+        """Returns the command that starts the script: itself, or the interpreter of its first line if it lacks x."""
         with self._path.open("rb") as file:
             first = file.readline(256)
         if not first.startswith(b"#!") and first[:4] != b"\x7fELF":
@@ -130,7 +130,7 @@ class Entry:
 
 
 def _ended(child: int, until: float) -> bool:
-    """Waits for a child to end, and leaves it to be reaped. Returns whether it did in time."""
+    """Waits for a child to end, without reaping it; returns whether it ended in time."""
     pause = 0.0005
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         left = until - time.monotonic()
@@ -144,7 +144,7 @@ def _ended(child: int, until: float) -> bool:
 def _lay_out(place: Path, pixels: np.ndarray, names: list) -> list:
     """Writes a question's pictures into `place` under these names, and returns the names.
 
-    They are not compressed where there is room for twice as much.
+    They are not compressed if there is room for twice their size.
     """
     found = os.statvfs(place)
     level = 0 if 2 * pixels.nbytes <= found.f_bavail * found.f_frsize else 1
@@ -156,17 +156,17 @@ def _lay_out(place: Path, pixels: np.ndarray, names: list) -> list:
 def _names_for_attack(pixels: np.ndarray, seed: int) -> list:
     """Returns a name for each picture, by position.
 
-    A name says nothing of the picture, and the order of names nothing of positions: both come from the seed and the
-    whole question. So the same question has the same names, and an attack can be repeated.
+    A name says nothing about the picture, and the order of names nothing about positions: both come from the seed and
+    the whole question. So the same question gets the same names, and an attack can be repeated.
     """
     whole = hashlib.sha256(b"%d " % seed + np.ascontiguousarray(pixels).tobytes()).digest()
     return [_name(whole + b"%d" % position) for position in range(len(pixels))]
 
 
 def _names_for_defence(pixels: np.ndarray) -> list:
-    """Returns a name for each picture, by position: from that picture alone, and how often it came before in this call.
+    """Returns a name for each picture, from the picture alone and how often it came before in this call.
 
-    A script that takes its chance from names, or depends on their order, so answers a picture alike in every sandbox.
+    So a script that draws random numbers from names, or depends on their order, answers alike in every sandbox.
     """
     seen: dict = {}
     names = []
@@ -193,7 +193,7 @@ def _adapted(task: Task, entry: Entry, side: str) -> None:
 
 
 class FilesAttack(Attack):
-    """An attack of the NIPS 2017 layout. What its script wrote by its end, or just before the limit, is delivered."""
+    """An attack of the NIPS 2017 layout. It delivers the pictures that its script wrote, at the latest by the limit."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry, self.name = entry, entry.name
@@ -206,7 +206,7 @@ class FilesAttack(Attack):
         _note(f"epsilon {task.epsilon:g} ({task.norm}) is passed as {self.epsilon}")
 
     def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> Iterator[tuple]:  # noqa: ARG002  the layout has none
-        """Yields positions and candidates. Raises EntryFailed where one is missing and the script went wrong."""
+        """Yields positions and candidates; then raises EntryFailed if a candidate is missing or unusable."""
         seconds = self.task.seconds * len(pixels) / self.task.batch
         until = time.monotonic() + seconds - min(seconds / 4, SPARE)
         with self.entry.call() as place:
@@ -231,15 +231,16 @@ class FilesAttack(Attack):
 
 
 def whole_epsilon(task: Task) -> int:
-    """Returns the budget as the layout has it: a whole number of steps of 1/255 that any value may move.
+    """Returns the budget in the layout's form: how many whole steps of 1/255 any value may move.
 
-    Rounded down, so that who keeps to it keeps to the budget. Of an L2 budget it is the largest such cube within.
+    It is rounded down, so that an attack that keeps it keeps the budget. For an L2 budget, it is the largest cube
+    within the ball.
     """
     return int(task.epsilon if task.norm == "linf" else task.epsilon / float(np.prod(task.shape)) ** 0.5)
 
 
 class FilesDefence(Defence):
-    """A defence of the NIPS 2017 layout. Its script is called once a question."""
+    """A defence of the NIPS 2017 layout. Its script is called once for each question."""
 
     def __init__(self, entry: Entry, labels_from: int) -> None:
         self.entry, self.name, self._first = entry, entry.name, labels_from
@@ -253,8 +254,8 @@ class FilesDefence(Defence):
         """Returns a label for each picture, None where the script wrote none.
 
         Raises:
-            EntryFailed: it ended with a status other than 0, or wrote no file.
-            WrongReply: two labels for one picture, or one that is no class.
+            EntryFailed: the script ended with a status other than 0, or wrote no usable file.
+            WrongReply: two labels for one picture, or one that is not a class.
         """
         with self.entry.call() as place:
             names = _lay_out(place / "input", pixels, _names_for_defence(pixels))
@@ -274,12 +275,12 @@ class FilesDefence(Defence):
 def labels_in(text: str, names: list, classes: int, first: int = 0) -> list:
     """Returns the label, from 0, for each of `names` in lines `name.png,label`; None where there is none.
 
-    `first` is the number of the first class: where that is 1, 0 stands for ImageNet's background, which is no class of
-    a task. Spaces, quotes, folders before a name and a missing `.png` are forgiven; lines of other names are not looked
-    at, a heading among them.
+    `first` is the number of the first class: if that is 1, 0 stands for ImageNet's background, which is not a class of
+    a task, and counts as no label. Spaces, quotes, folders before a name and a missing `.png` are accepted; lines with
+    other names are ignored, such as a heading.
 
     Raises:
-        WrongReply: two labels for one picture, or one that is no class.
+        WrongReply: two labels for one picture, or one that is not a class.
     """
     asked = {name[: -len(".png")]: position for position, name in enumerate(names)}
     found: dict = {}

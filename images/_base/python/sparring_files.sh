@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts the adapter for submissions of the NIPS 2017 layout in an image whose own Python is too old, or which has none.
-# The whole of sparring/base lies in some folder of that image: this file finds it around itself and uses its Python, its
-# libraries and its loader, and nothing of the image's. The entry script is given the image's own: see
+# That image has all files of sparring/base in some folder. This script finds them from its own path and uses their
+# Python, libraries and loader, and nothing of the image. The entry script runs with the image's own: see
 # docs/migrating-from-nips-2017.md
 set -eu
 root=${0%/opt/sparring/sparring_files.sh}

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 
 class TaskLike(Protocol):
-    """What is needed of a task: sparring_player.Task has it."""
+    """The attributes of a task that this module needs; sparring_player.Task has them."""
 
     shape: tuple[int, ...]
     classes: tuple[str, ...]
@@ -107,7 +107,7 @@ ARCHITECTURES: dict[str, tuple[tuple[int, int, int], type[DigitsCNN | Digits28CN
 
 
 def load_network(path: str | Path, task: TaskLike) -> nn.Module:
-    """Returns the network for the task's pictures with the weights in `path`, frozen, on the GPU where there is one.
+    """Returns the network for the task's pictures with the weights in `path`, frozen, on the GPU if there is one.
 
     Raises:
         ValueError: no network takes pictures of this shape.
@@ -134,7 +134,7 @@ def be_deterministic(threads: int) -> None:
 
 
 def device() -> torch.device:
-    """Returns the GPU where there is one, else the CPU."""
+    """Returns the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -13,9 +13,9 @@ Import it before anything else, write one class, and serve it:
 
     serve(Mine())
 
-Importing this module moves the orchestrator's pipes out of reach: from then on print() writes to stderr, your log, and
-input() finds nothing to read. Until `serve`, Python's garbage collector rests. Standard library and NumPy only, Python
-3.8 or newer; copy it into your image. The specification is schemas/protocol.md.
+Importing this module replaces stdin and stdout, which are the orchestrator's pipes: from then on print() writes to
+stderr, your log, and input() finds nothing to read. Python's garbage collector is off until `serve`. It needs only the
+standard library and NumPy, and Python 3.8 or newer; copy it into your image. The specification is schemas/protocol.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import sys
 
 
 def _take_pipes() -> tuple:
-    """Returns the orchestrator's stdin and stdout as binary files, and leaves harmless ones in their places."""
+    """Returns the orchestrator's stdin and stdout as binary files; replaces them by /dev/null and stderr."""
     questions, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -38,11 +38,11 @@ def _take_pipes() -> tuple:
 
 _questions, _answers = _take_pipes()
 
-# What imports make stays to the end. Looking for garbage in it takes a fifth of the time that a player with PyTorch
-# needs to start and to end, so `serve` wakes the collector when everything is imported, and keeps it away from that.
+# Objects that imports make live to the end. Searching them for garbage takes a fifth of the time that a player with
+# PyTorch needs to start and to end. So `serve` freezes them when everything is imported, and enables the collector.
 gc.disable()
 
-# Everything below may print what it likes: even NumPy is imported after the pipes are safe.
+# Everything imported below may print: even NumPy is imported after the pipes are safe.
 # isort: split
 import inspect  # noqa: E402  after the pipes are safe
 import json  # noqa: E402  after the pipes are safe
@@ -56,31 +56,31 @@ MAGIC = b"SPI1"
 PREFIX = struct.Struct("<4sII")
 PROTOCOL_VERSION = 1
 POSITIONS_LIMIT = 4096
-"""Pictures in one message at most, so that their positions fit into a header of 65,536 bytes."""
+"""The most pictures in one message, so that their positions fit into a header of 65,536 bytes."""
 TEXT_LIMIT = 4000
 
 
 class WrongReply(Exception):
-    """The player's class returned something that cannot be sent; the message says what would be right."""
+    """The player's class returned a value that cannot be sent; the message says what is right."""
 
 
 class BudgetSpent(Exception):
-    """A query costs more than is left for a picture; the defence was not asked, and nothing was spent."""
+    """A query costs more than a picture has left; the defence was not asked, and nothing was spent."""
 
 
 class Task:
-    """What is played for, as `hello` said it.
+    """The task and the limits, from the orchestrator's `hello`.
 
     `shape` is (channels, height, width) of one picture; `epsilon` is in steps of 1/255, so for `norm` "linf" it is how
-    far a uint8 value may move; where nobody perturbs pictures, `norm` is "" and `epsilon` 0. `batch` is the most
-    pictures in one question and `seconds` the time for that many; `threads` is how many threads numerical libraries
-    should use. `seed` is for an attack's chance. A defence is told another one in every sandbox: an answer that depends
-    on it is found and disqualifies the defence (rule A10).
+    far a uint8 value may move; in a contest without attacks, `norm` is "" and `epsilon` 0. `batch` is the most pictures
+    in one question and `seconds` the time for that many; `threads` is how many threads numerical libraries should use.
+    `seed` is for an attack's random numbers. A defence gets another one in every sandbox: an answer that depends on it
+    is found and disqualifies the defence (rule A10).
 
-    `queries` is what an attack may ask the defence, None where the contest allows nothing: `per_picture`, what the
-    queries for one picture of a question may cost together; `batch`, the most pictures in one query; and `prices`, what
-    one of them costs, by what is asked ("decision", "scores", "gradient"). `left` is what each picture of the open
-    question has left, int [n].
+    `queries` says what an attack may ask the defence, None if the contest allows no queries: `per_picture`, the most
+    that the queries for one picture of a question may cost together; `batch`, the most pictures in one query; and
+    `prices`, the price of one picture, by what is asked ("decision", "scores", "gradient"). `left` is what each picture
+    of the open question may still cost, int [n].
     """
 
     def __init__(self, hello: dict) -> None:
@@ -101,16 +101,16 @@ class Task:
         self._question = 0  # the id of the open one, 0 for none
 
     def ask(self, pixels: object, positions: object = None, want: str = "decision") -> np.ndarray:
-        """Asks the defence about pictures of an attack's own making, uint8 [k, channels, height, width].
+        """Asks the defence about pictures that an attack made, uint8 [k, channels, height, width].
 
-        `positions` says for which picture of the question each is asked, and is charged; it may be left out where the
-        question has one picture, or as many as are asked about. Only pictures that were not delivered yet have
-        positions. The attack's time stands still while the defence has the move.
+        `positions` says for which picture of the question each of them is asked; that picture pays the price. It may be
+        left out if the question has one picture, or as many as `pixels`. A picture whose candidate was delivered has no
+        position any more. The attack's time limit is paused while the defence answers.
 
         Returns labels int [k] for "decision", -1 where the defence gave none; float32 [k, classes] for "scores", and
         float32 like the pictures for "gradient", of the loss for the true label; NaN where the defence gave none.
 
-        Raises BudgetSpent where a picture has not enough left for all of it: then the defence was asked nothing.
+        Raises BudgetSpent if a picture has not enough left for all of it: then the defence was not asked.
         """
         pixels = _array("pixels", pixels)
         pixels = _pixels(pixels, (len(pixels), *self.shape) if pixels.ndim > len(self.shape) else (1, *self.shape))
@@ -129,7 +129,7 @@ class Task:
         return np.concatenate([self._put_query(pixels[part], places[part], want) for part in parts])
 
     def _places(self, count: int, positions: object) -> np.ndarray:
-        """Returns the position that each of so many pictures is asked for."""
+        """Returns the position for which each of `count` pictures is asked."""
         if positions is None and len(self.left) == 1:
             return np.zeros(count, np.int64)
         if positions is None and count == len(self.left):
@@ -160,16 +160,16 @@ class Task:
         self.left = np.full(count, self.queries["per_picture"] if self.queries else 0, np.int64)
 
     def rng(self, pixels: np.ndarray | None = None) -> np.random.Generator:
-        """Returns a random generator; what it starts from depends on who asks.
+        """Returns a random generator, whose start depends on the player's role.
 
-        For an attack it starts from the seed, the same at every call. Given the pixels of a question it starts from the
-        seed and these pixels: different for each batch, and the same whichever batches came before, also when a job is
-        taken up again in a new sandbox.
+        For an attack it starts from the seed, the same at every call. If `pixels`, those of a question, are given, it
+        starts from the seed and from them: different for each batch, and the same whichever batches came before, also
+        when a job is continued in a new sandbox.
 
-        For a defence it starts from nothing but the picture that it is given, [channels, height, width], so the same
-        picture gets the same chance in every sandbox; without a picture it is the same generator for every task, seed
+        For a defence it starts only from the picture that is given, [channels, height, width], so that the same picture
+        gets the same random numbers in every sandbox. Without a picture it is the same generator for every task, seed
         and sandbox. A batch of several pictures raises ValueError: an answer must not depend on the others in it. Call
-        it anew for each picture: a generator that is kept from one question to the next is a memory (rule A9).
+        it again for each picture: a generator that is kept from one question to the next is a memory (rule A9).
         """
         start = [self.seed] if self.role == "attack" else [0]
         if pixels is None:
@@ -179,10 +179,10 @@ class Task:
         return np.random.default_rng([*start, zlib.crc32(np.ascontiguousarray(pixels))])
 
     def within(self, pixels: np.ndarray, wanted: object) -> np.ndarray:
-        """Returns what an attack wants, any numbers on 0..255, as uint8 candidates that keep the budget exactly.
+        """Returns the pictures `wanted`, any numbers in 0..255, as uint8 candidates that keep the budget exactly.
 
-        For `linf` each value is moved back to the nearest that is allowed. For `l2` the change is shrunk as a whole;
-        what rounding leaves of the budget goes to the values that it cost most.
+        For `linf` each value is moved to the nearest allowed one. For `l2` the whole change is scaled down; what
+        rounding leaves of the budget goes to the values that lost most by it.
         """
         wanted = _array("candidates", wanted)
         if wanted.shape != pixels.shape:
@@ -197,11 +197,11 @@ class Task:
 
 
 def _shrunk(change: np.ndarray, epsilon: float) -> np.ndarray:
-    """Returns whole numbers near a multiple of `change`, whole numbers too, with a length of at most epsilon."""
+    """Returns whole numbers near a multiple of `change`, which are whole numbers, with a length of at most epsilon."""
     allowed, squares = int(epsilon**2), (change**2).sum()
     if squares <= allowed:
         return change
-    # A hair less than epsilon, so that rounding errors of the quotient cannot lengthen it beyond.
+    # Slightly less than epsilon, so that rounding errors of the quotient cannot make it longer.
     exact = np.abs(change) * (epsilon * (1 - 1e-12) / np.sqrt(squares))
     kept = np.floor(exact)
     order = np.argsort(kept - exact, kind="stable")
@@ -211,7 +211,7 @@ def _shrunk(change: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 class Attack:
-    """Makes candidates. Derive from it, or write any class with the same methods."""
+    """A player that makes candidates. Derive from it, or write any class with the same methods."""
 
     name = ""
 
@@ -221,17 +221,17 @@ class Attack:
     def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> object:
         """Returns candidates for `pixels`, uint8 [n, c, h, w], in the same shape; `labels` are the true ones, or None.
 
-        It may instead yield pairs (positions in the batch, their candidates) as they are ready: what arrived before
-        the time limit counts.
+        It may instead yield pairs (positions in the batch, their candidates) as they are ready: candidates that arrived
+        before the time limit count.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method perturb(pixels, labels)")
 
 
 class Defence:
-    """Classifies. Derive from it, or write any class with the same methods.
+    """A player that classifies. Derive from it, or write any class with the same methods.
 
     With `scores = True`, `classify` returns a pair: labels, and floats [n, classes], larger for likelier classes. With
-    a method `gradient(pixels, labels)`, float32 like the pixels, it also offers gradients of its loss.
+    a method `gradient(pixels, labels)`, which returns floats like the pixels, it also offers gradients of its loss.
     """
 
     name = ""
@@ -243,8 +243,8 @@ class Defence:
     def classify(self, pixels: np.ndarray) -> object:
         """Returns n labels, each an int or None to abstain, for `pixels`, uint8 [n, c, h, w].
 
-        A method with a further parameter `seeds` is given a secret seed for each picture, int64 [n], in contests that
-        allow a defence chance (rule U13), and None in all others.
+        If the method has another parameter `seeds`, it gets a secret seed for each picture, int64 [n], in contests that
+        allow a defence randomness (rule U13), and None in all others.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method classify(pixels)")
 
@@ -268,7 +268,7 @@ def serve(player: Attack | Defence) -> None:
             speaker.answer(header, payload)
         except BrokenPipeError:
             return
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the participant's code raises is reported
+        except (Exception, SystemExit) as error:  # noqa: BLE001  any error of the participant's code is reported
             traceback.print_exc()
             sys.stderr.flush()
             known = isinstance(error, WrongReply)
@@ -278,7 +278,7 @@ def serve(player: Attack | Defence) -> None:
 
 
 class _Speaker:
-    """Turns questions into calls of the player's methods, and what they return into replies."""
+    """Turns questions into calls of the player's methods, and their results into replies."""
 
     def __init__(self, player: Attack | Defence) -> None:
         self.player = player
@@ -386,7 +386,7 @@ def _positions(value: object) -> list:
 
 
 def _pixels(value: object, shape: tuple) -> np.ndarray:
-    """Returns candidates ready to send, or raises WrongReply with what a student can do about it."""
+    """Returns candidates ready to send, or raises WrongReply with a hint how to correct them."""
     value = _array("pixels", value)
     if value.dtype != np.uint8:
         floating = np.issubdtype(value.dtype, np.floating)
@@ -402,7 +402,7 @@ def _pixels(value: object, shape: tuple) -> np.ndarray:
 
 
 def _labels(value: object, count: int, classes: int) -> list:
-    """Returns labels as JSON wants them, or raises WrongReply."""
+    """Returns labels as a JSON list, or raises WrongReply."""
     value = _unwrapped(value)
     array = isinstance(value, np.ndarray)
     if not array and not isinstance(value, (list, tuple)):
@@ -438,7 +438,7 @@ def _floats(what: str, value: object, shape: tuple) -> np.ndarray:
 
 
 def _unwrapped(value: object) -> object:
-    """Returns the array behind a PyTorch tensor, wherever it lies; anything else as it is."""
+    """Returns a PyTorch tensor, on any device, as an array, and any other value unchanged."""
     if all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy")):
         return value.detach().cpu().numpy()
     return value
@@ -453,7 +453,7 @@ def _array(what: str, value: object) -> np.ndarray:
 
 
 def _text(value: object) -> str:
-    """Returns text that UTF-8 can carry: file names may hold half a surrogate pair."""
+    """Returns text that UTF-8 can encode: file names may contain half a surrogate pair."""
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 

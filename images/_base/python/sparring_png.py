@@ -1,7 +1,7 @@
-"""PNG, read and written, with nothing but the standard library and NumPy; Pillow makes reading faster where it is.
+"""Reads and writes PNG with only the standard library and NumPy; reading is faster if Pillow is installed.
 
-What is read may be anybody's: nothing is taken on trust, and no more memory is used than the expected picture needs.
-Python 3.8 or newer.
+The files may be hostile: everything is checked, and no more memory is used than the expected picture needs. Python 3.8
+or newer.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HEADER = struct.Struct(">IIBBBBB")
 
 
 class Unusable(Exception):
-    """A file cannot be used for what it should be; the message says why."""
+    """A file is not a usable picture or result; the message says why."""
 
 
 def write_png(pixels: np.ndarray, level: int = 1) -> bytes:
     """Returns a picture, uint8 [1 or 3, height, width], as a grey or RGB PNG of 8 bits.
 
-    `level` is zlib's: at 0 nothing is compressed, which takes a seventh of the time.
+    `level` is zlib's: level 0 does not compress, which takes a seventh of the time.
     """
     channels, height, width = pixels.shape
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter, 0: none
@@ -41,7 +41,7 @@ def write_png(pixels: np.ndarray, level: int = 1) -> bytes:
 
 
 def _png(header: bytes, packed: bytes) -> bytes:
-    """Returns a PNG of a header and packed rows, and of nothing else."""
+    """Returns a PNG with only a header and compressed rows."""
     parts = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
     return SIGNATURE + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in parts
@@ -51,11 +51,12 @@ def _png(header: bytes, packed: bytes) -> bytes:
 def read_png(data: bytes, shape: tuple) -> np.ndarray:
     """Returns the picture in a PNG as uint8 of `shape`, (1 or 3, height, width).
 
-    8 bits a channel, not interlaced, no palette. An opaque alpha channel is dropped. Equal channels pass for grey where
-    the task is grey, and grey for colour where it is in colour. No more is inflated than the picture needs.
+    The PNG must have 8 bits for each channel, no interlacing and no palette. An opaque alpha channel is dropped. For a
+    grey task, equal channels count as grey; for a colour task, grey counts as colour. No more is decompressed than the
+    picture needs.
 
     Raises:
-        Unusable: anything else.
+        Unusable: the PNG is damaged, or has another form.
     """
     channels, height, width = shape
     header, packed = _chunks(data)
@@ -74,7 +75,7 @@ def read_png(data: bytes, shape: tuple) -> np.ndarray:
         raise Unusable(f"it has a filter {rows[:, 0].max()}")
     if Image is None:
         picture = _unfiltered(rows[:, 1:].reshape(height, width, -1), rows[:, 0])
-    else:  # only what was checked: its other parts are anybody's
+    else:  # only the checked chunks: the others may be hostile
         with Image.open(io.BytesIO(_png(header, packed))) as opened:
             picture = np.asarray(opened).reshape(height, width, -1)
     picture = picture.transpose(2, 0, 1)
@@ -88,7 +89,7 @@ def read_png(data: bytes, shape: tuple) -> np.ndarray:
 
 
 def _chunks(data: bytes) -> tuple:
-    """Returns the header and the packed rows of a PNG whose chunks are whole, each with its right checksum."""
+    """Returns the header and the compressed rows of a PNG. Raises Unusable if a chunk is incomplete or damaged."""
     if data[:8] != SIGNATURE:
         raise Unusable("it is no PNG")
     header, packed, at, ended = None, [], 8, False
@@ -125,8 +126,8 @@ def _inflated(packed: bytes, size: int) -> bytes:
 def _unfiltered(rows: np.ndarray, filters: np.ndarray) -> np.ndarray:
     """Returns bytes [height, width, channels] with each row's filter undone.
 
-    A byte needs those to its left, above it and above to its left, so all bytes on one diagonal are known at once. In
-    rows with a border of zeros, one behind the other, a diagonal is a slice.
+    A byte needs those to its left, above it and above to its left, so all bytes on one diagonal are computed at once.
+    With a border of zeros and the rows one after another, a diagonal is a slice.
     """
     height, width, channels = rows.shape
     border = width + 1

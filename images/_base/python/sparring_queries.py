@@ -49,17 +49,17 @@ def play(
 
     One query asks for all pictures that are still played. The first one asks about the clean pictures. A picture that
     the defence misreads within the budget is delivered as it was asked about, and nothing more is asked for it. If the
-    queries are spent first, or the attack returns, the best picture so far is delivered: the one
-    with the smallest margin, or the nearest misread one, moved into the budget.
+    queries are spent first, or the attack returns, the best picture so far is delivered: the nearest misread one, moved
+    into the budget, or else the one with the smallest margin.
 
     Args:
         task: the task, as `load` got it.
         pixels: the pictures of the question, uint8 [n, channels, height, width].
-        labels: their true labels, int [n]; None where they are hidden: then the defence's answers to the clean
-            pictures stand in.
+        labels: their true labels, int [n]; None if they are hidden: then the defence's answers to the clean pictures
+            take their place.
         attack: the attack on one picture.
-        want: "scores", or "decision" for an attack that needs no scores. Scores are replaced by decisions where the
-            contest does not offer them, and where the defence gives none.
+        want: "scores", or "decision" for an attack that needs no scores. Scores are replaced by decisions if the
+            contest does not offer them, or the defence gives none.
     """
     games = {place: _Game(task, clean, attack) for place, clean in enumerate(pixels)}
     asker = _Asker(task, want)
@@ -75,7 +75,7 @@ def play(
         places = [place for place in games for _ in parts[place]]
         try:
             margins = asker.ask(np.concatenate([parts[place] for place in games]), places, truth[places])
-        except BudgetSpent:  # the orchestrator counts otherwise
+        except BudgetSpent:  # if the orchestrator counts differently
             yield from ((place, game.found.best) for place, game in games.items())
             return
         start = 0
@@ -86,20 +86,20 @@ def play(
 
 
 class Misread(Exception):
-    """The defence misread a picture within the budget: nothing more has to be asked."""
+    """The defence misread a picture within the budget, so no more queries are needed."""
 
 
 class PictureQueries:
-    """Queries for one picture of a question, for a library that asks about many pictures and knows no budget.
+    """The queries for one picture of a question, for a library that calls a model and knows no query budget.
 
-    It is a context manager that ends quietly when a picture within the budget was misread, and when the queries are
-    spent. It asks about no picture twice. Only decisions are asked for.
+    It is a context manager that suppresses Misread and BudgetSpent, which end the library's attack. It asks about no
+    picture twice, and for decisions only.
 
     Args:
         task: the task, as `load` got it.
         place: the position of the picture in the question.
         clean: the picture, uint8 [channels, height, width].
-        label: its true label; None where it is hidden.
+        label: its true label; None if it is hidden.
     """
 
     def __init__(self, task: Task, place: int, clean: np.ndarray, label: int | None = None) -> None:
@@ -116,23 +116,23 @@ class PictureQueries:
 
     @property
     def best(self) -> np.ndarray:
-        """What to deliver, uint8 [channels, height, width].
+        """The picture to deliver, uint8 [channels, height, width].
 
-        It is what was misread within the budget, or what the nearest misread picture becomes within it, or the clean
-        picture.
+        It is a picture that was misread within the budget, else the nearest misread picture moved into the budget, else
+        the clean picture.
         """
         return self._found.best
 
     def ask_clean(self) -> int:
-        """Asks about the clean picture, and returns the label that counts as true: where labels are hidden, the answer.
+        """Asks about the clean picture, and returns the label that counts as true: the answer if labels are hidden.
 
-        Call it first. Raises as `labels` does.
+        Call it first. Raises the errors of `labels`.
         """
         self.labels(self._clean[None])
         return self._truth
 
     def labels(self, pictures: np.ndarray) -> np.ndarray:
-        """Returns the defence's labels, int [k]; the true one where it gave none.
+        """Returns the defence's labels, int [k], with the true label where it gave none.
 
         `pictures` are [k, channels, height, width]: uint8, or floats from 0 to 1, which are rounded to uint8.
 
@@ -157,7 +157,7 @@ class PictureQueries:
 
 
 class _Found:
-    """The best picture that was found so far in the place of a clean one."""
+    """The best candidate for a clean picture that was found so far."""
 
     def __init__(self, task: Task, clean: np.ndarray) -> None:
         self._task, self._clean = task, clean
@@ -171,15 +171,15 @@ class _Found:
 
     @property
     def best(self) -> np.ndarray:
-        """What was misread within the budget, or else what comes nearest to that.
+        """The best candidate: a picture that was misread within the budget, if there is one.
 
-        Where a picture beyond the budget was misread, this is what the nearest such picture becomes within it.
-        Otherwise it is the picture with the smallest margin, which may be the clean one.
+        Otherwise, if a picture beyond the budget was misread, it is the nearest of these, moved into the budget. Else
+        it is the picture with the smallest margin, which may be the clean one.
         """
         return self._candidate if self.misread or self._nearest is None else self._within(self._nearest)
 
     def note(self, picture: np.ndarray, margin: float) -> None:
-        """Takes a picture and its margin."""
+        """Adds a picture and its margin."""
         if np.array_equal(self._within(picture), picture):
             if margin < self._lowest:
                 self._lowest, self._candidate = margin, picture
@@ -194,7 +194,7 @@ class _Found:
 
 
 class _Game:
-    """One picture, and how far its attack got."""
+    """One picture and its attack in progress."""
 
     def __init__(self, task: Task, clean: np.ndarray, attack: QueryingAttack) -> None:
         self.found = _Found(task, clean)
@@ -203,12 +203,12 @@ class _Game:
         self._clean, self._moves = clean, attack(clean, task, task.rng(clean))
 
     def greet(self, margin: float) -> None:
-        """Takes the margin of the clean picture, and begins."""
+        """Adds the margin of the clean picture, and starts the attack."""
         self.found.note(self._clean, margin)
         self._go_on(None)
 
     def hear(self, margins: np.ndarray) -> None:
-        """Takes the margins of the first of the pictures that it wanted asked, and goes on where these were all."""
+        """Adds the margins of the first of the pictures in `wanted`; continues the attack if these were all."""
         for picture, margin in zip(self.wanted, margins):  # noqa: B905  Python 3.8 has no `strict`
             if not self.found.misread:
                 self.found.note(picture, float(margin))
@@ -233,11 +233,11 @@ class _Asker:
         self.want = want if want in self.prices else DECISION
 
     def left(self, place: int) -> int:
-        """Returns about how many pictures it may still ask for one position."""
+        """Returns about how many pictures it may still ask the defence for one position."""
         return int(self.task.left[place]) // self.prices[self.want] if self.want in self.prices else 0
 
     def greet(self, pixels: np.ndarray, labels: np.ndarray | None, games: dict) -> np.ndarray:
-        """Asks about the clean pictures, tells their games, and returns the labels that count as true, int [n]."""
+        """Asks about the clean pictures, starts their games, and returns the labels that count as true, int [n]."""
         places = list(range(len(pixels)))
         truth = np.full(len(pixels), -1) if labels is None else np.asarray(labels)
         if min(map(self.left, places), default=0) < 1:

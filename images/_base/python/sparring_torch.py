@@ -1,21 +1,21 @@
-"""A PyTorch model as a defence, and an attack of a library as an attack, in a few lines.
+"""Plays a PyTorch model as a defence, and an attack of a library as an attack, in a few lines.
 
     from sparring_torch import serve, torch_defence  # first: from here on print() writes to your log
     from network import Network
 
     serve(torch_defence(Network(), "weights.safetensors", mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26)))
 
-An attack of foolbox gets the model from here. The attacks of torchattacks and of ART have theirs already, which
-`torch_model` makes:
+An attack of foolbox gets its model from `torch_attack`. The attacks of torchattacks and of ART have a model already,
+which `torch_model` makes:
 
     serve(torch_attack(foolbox.attacks.LinfPGD(), Network(), "weights.safetensors", mean=..., std=...))
     serve(torch_attack(torchattacks.PGD(torch_model(Network(), "weights.safetensors", mean=..., std=...))))
 
-Models take float32 pictures [n, channels, height, width] and return logits [n, classes]. `mean` and `std` are what the
-pictures, in [0, 1], are normalised with, one number for each channel or one for all; leave them away where the model
-does this itself, or needs none. Everything runs on the GPU where there is one.
+Models take float32 pictures [n, channels, height, width] and return logits [n, classes]. `mean` and `std` normalise the
+pictures, which are in [0, 1]: one number for each channel or one for all; leave them out if the model does this itself,
+or needs none. Everything runs on the GPU if there is one.
 
-It needs PyTorch, and safetensors for weights in that format; the library of an attack is yours to add to the image.
+It needs PyTorch, and safetensors for weights in that format. Add the library of your attack to your image.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
-# foolbox imports GitPython, which fails where there is no git program, unless it is told to be quiet.
+# foolbox imports GitPython, which fails without a git program unless this variable says to be quiet.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 import numpy as np
@@ -37,7 +37,7 @@ from sparring_models import be_deterministic, device, logits, pictures, slope
 from torch import nn
 
 _ATTACK_CLASSES = frozenset({"Attack", "EvasionAttack"})
-"""What the attacks of torchattacks and of ART are made from."""
+"""The base classes of the attacks of torchattacks and of ART."""
 __all__ = ["serve", "torch_attack", "torch_defence", "torch_model"]
 
 PerChannel = float | Sequence[float] | None
@@ -50,19 +50,19 @@ def torch_model(
     mean: PerChannel = None,
     std: PerChannel = None,
 ) -> nn.Module:
-    """Returns a model for float32 pictures in [0, 1]: with its weights, frozen, for evaluation, on the GPU if any.
+    """Returns a model for float32 pictures in [0, 1], with its weights, frozen, in evaluation mode, on the GPU if any.
 
     Args:
-        model: the network, or a file that `torch.export.save` wrote (`.pt2`), which holds the weights too.
-        weights: a state dict: of safetensors (`.safetensors`), or of `torch.save`, also one beside other entries of a
-            checkpoint and one of a model in `DataParallel`. It is read without executing code.
-        mean: what is taken from the pictures before the model sees them.
-        std: what they are divided by then.
+        model: the network, or a file that `torch.export.save` wrote (`.pt2`), which contains the weights too.
+        weights: a file with a state dict: of safetensors (`.safetensors`), or of `torch.save`, also one beside other
+            entries of a checkpoint and one of a model in `DataParallel`. It is read without executing code.
+        mean: is subtracted from the pictures before the model sees them.
+        std: the pictures are then divided by it.
 
     Raises:
         TypeError: a class or a function in place of a network.
-        ValueError: `weights` beside an exported model or without a network, a file that holds more than weights, or a
-            standard deviation of 0.
+        ValueError: `weights` beside an exported model or without a network, a file that contains more than weights, or
+            a standard deviation that is not above 0.
         RuntimeError: the weights belong to another network.
     """
     if isinstance(model, nn.Module):
@@ -77,7 +77,7 @@ def torch_model(
     else:
         network = _read_exported(model)
     made = network if mean is None and std is None else _Normalised(network, mean, std)
-    made.training = False  # of the outermost alone: an exported model has no eval()
+    made.training = False  # only of the outermost module: an exported model has no eval()
     return made.requires_grad_(requires_grad=False).to(device())
 
 
@@ -88,9 +88,9 @@ def torch_defence(
     mean: PerChannel = None,
     std: PerChannel = None,
 ) -> Defence:
-    """Returns a defence that answers with the model's largest logit; it gives scores and gradients too.
+    """Returns a defence that answers with the class of the model's largest logit; it gives scores and gradients too.
 
-    The arguments, and what is raised, are those of `torch_model`.
+    The arguments and the errors are those of `torch_model`.
     """
     return _TorchDefence(torch_model(model, weights, mean=mean, std=std))
 
@@ -105,18 +105,18 @@ def torch_attack(
 ) -> Attack:
     """Returns an attack that plays one of a library: of foolbox, ART or torchattacks.
 
-    Its epsilon is set to the contest's budget, and what it returns is rounded and moved into that budget. Its random
-    numbers start from the batch. Where the contest hides labels, the model's predictions stand in.
+    Its epsilon is set to the contest's budget, and its pictures are rounded and moved into that budget. Its random
+    numbers are seeded from the batch. If the contest hides labels, the model's predictions take their place.
 
     Args:
         attack: the library's object. Those of ART and torchattacks have their model already.
-        model: for foolbox, the model that is attacked; this and the rest as for `torch_model`.
+        model: for foolbox, the model that is attacked; this and the other arguments as for `torch_model`.
         weights: its weights.
         mean: of its normalisation.
         std: of its normalisation.
 
     Raises:
-        TypeError: an object of no such library, or a model where none is used, or the other way round.
+        TypeError: an object of another library, a model that is not used, or no model for foolbox.
         ValueError: as `torch_model`.
         RuntimeError: as `torch_model`.
     """
@@ -169,7 +169,7 @@ def _read_weights(path: Path) -> dict:
         raise ValueError(
             f"{path} holds more than weights; write them with torch.save(model.state_dict(), ...)"
         ) from error
-    # A checkpoint has the weights beside others, such as the state of the optimizer and the number of the epoch.
+    # A checkpoint has the weights beside other entries, such as the state of the optimizer and the epoch.
     parts = [part for part in found.values() if _is_state_dict(part)]
     if len(parts) == 1 and not _is_state_dict(found):
         found = parts[0]
@@ -195,7 +195,7 @@ def _is_of(kind: type, library: str) -> bool:
 
 
 def _attacks_in(attack: object, library: str) -> list:
-    """Returns an attack and those of the same library that it is made of, as AutoAttack is: each has an epsilon."""
+    """Returns an attack and the attacks of the same library in it, as AutoAttack has: each has an epsilon."""
     found = [attack]
     for attribute in vars(attack).values():
         for part in attribute if isinstance(attribute, list | tuple) else [attribute]:
@@ -228,7 +228,7 @@ class _TorchDefence(Defence):
 
 
 class _LibraryAttack(Attack):
-    """What the attacks of all libraries share: epsilon, chance, and the way back to 8 bits."""
+    """The base of the attacks of all libraries: sets epsilon, seeds random numbers, and rounds to 8 bits."""
 
     def __init__(self, attack: object, model: nn.Module | None) -> None:
         self.attack, self.model = attack, model
@@ -236,7 +236,7 @@ class _LibraryAttack(Attack):
 
     def load(self, task: Task) -> None:
         be_deterministic(task.threads)
-        torch.set_deterministic_debug_mode("warn")  # some layers' gradients have no other way on a GPU
+        torch.set_deterministic_debug_mode("warn")  # some layers' gradients have no deterministic algorithm on a GPU
         self.task, self.epsilon = task, task.epsilon / 255
 
     def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
@@ -246,14 +246,14 @@ class _LibraryAttack(Attack):
         return self.task.within(pixels, 255 * self.run(pixels, labels))
 
     def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-        """Returns what the library makes of the pictures, on [0, 1]."""
+        """Returns the library's adversarial examples of the pictures, in [0, 1]."""
         raise NotImplementedError
 
 
 class _FoolboxAttack(_LibraryAttack):
     def load(self, task: Task) -> None:
         super().load(task)
-        import foolbox  # noqa: PLC0415  the attack is of it, so it is here
+        import foolbox  # noqa: PLC0415  installed, because the attack is of it
 
         self.criterion = foolbox.criteria.Misclassification
         self.wrapped = foolbox.PyTorchModel(self.model, bounds=(0, 1), device=device())

@@ -33,9 +33,9 @@ LEARNING_RATE = 1e-3
 BATCH = 64
 EPOCHS = 30
 MEASURED = 500
-"""Pictures at once where an accuracy is measured: all would take gigabytes."""
+"""The most pictures at once when an accuracy is measured: all together would take gigabytes."""
 MOVEMENTS, MAX_DEGREES, MAX_SHIFT = 10, 30.0, 0.1
-"""Of the recipe `spatial`: how often a picture is moved, and how far; the shift is a share of its size."""
+"""For the recipe `spatial`: how often a picture is moved, and how far; the shift is a share of its size."""
 
 
 class Data:
@@ -81,7 +81,7 @@ def train(network: nn.Module, data: Data, *, recipe: str, epsilon: float, seed: 
 
 
 def worst_moved(network: nn.Module, x: torch.Tensor, y: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """Returns each picture as the network does worst on it, of `MOVEMENTS` times that it is turned and moved."""
+    """Returns each picture in the version with the largest loss, of `MOVEMENTS` random rotations and shifts."""
     worst, largest = x, torch.full((len(x),), -torch.inf)
     for _ in range(MOVEMENTS):
         moved = functional.grid_sample(x, _random_grid(x, chance), align_corners=False)
@@ -94,7 +94,7 @@ def worst_moved(network: nn.Module, x: torch.Tensor, y: torch.Tensor, chance: to
 
 
 def _random_grid(x: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """Returns where each pixel of each picture comes from, for one random movement a picture."""
+    """Returns the sampling grid of one random rotation and shift for each picture."""
     turn, across, down = torch.rand((3, len(x)), generator=chance) * 2 - 1
     angle = turn * (math.pi * MAX_DEGREES / 180)
     shift = 2 * MAX_SHIFT  # the grid's coordinates go from -1 to 1
@@ -110,7 +110,7 @@ def accuracy(network: nn.Module, data: Data) -> float:
 
 
 def main() -> None:
-    """Trains one network as the command line says and writes its weights."""
+    """Trains one network by the command line's arguments and writes its weights."""
     asked = _arguments()
     data = Data(asked.data)
     shape, architecture = ARCHITECTURES[asked.architecture]
