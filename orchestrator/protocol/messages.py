@@ -35,7 +35,7 @@ class Capability(StrEnum):
 
 
 class Want(StrEnum):
-    """What an attack may ask of the defence, by what it learns from it."""
+    """The kinds of queries of an attack: what the reply contains."""
 
     DECISION = "decision"
     SCORES = "scores"
@@ -46,7 +46,7 @@ class Refusal(StrEnum):
     """Why a query was not put to the defence."""
 
     BUDGET = "budget"
-    """It costs more than a position that it is asked for has left."""
+    """The query costs more than one of its positions has left."""
 
 
 class Dtype(StrEnum):
@@ -85,18 +85,18 @@ class BudgetHeader(BaseModel):
 
 
 class TaskHeader(BaseModel):
-    """What is played for."""
+    """The task: its classes, the shape of a picture, and the budget."""
 
     model_config = ConfigDict(frozen=True)
     name: str
     classes: list[str]
     shape: list[int] = Field(description="channels, height, width of one picture")
     budget: BudgetHeader | None = None
-    """Absent where the contest's format has no attacks."""
+    """Absent if the contest's format has no attacks."""
 
 
 class QueriesHeader(BaseModel):
-    """What an attack may ask the defence about."""
+    """The queries that an attack may make, with their prices."""
 
     model_config = ConfigDict(frozen=True)
     per_picture: int = Field(ge=1, description="what the queries for one picture of a question may cost together")
@@ -107,7 +107,7 @@ class QueriesHeader(BaseModel):
 
 
 class LimitsHeader(BaseModel):
-    """What the player may use."""
+    """The limits of the player."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
     ready_seconds: float = Field(description="from hello to ready")
@@ -119,7 +119,7 @@ class LimitsHeader(BaseModel):
     memory_bytes: int
     threads: int
     queries: QueriesHeader | None = None
-    """Absent where the contest allows none, and for a defence."""
+    """Absent if the contest allows no queries, and for a defence."""
 
 
 class Hello(_Message):
@@ -157,7 +157,7 @@ class Gradient(_ArrayMessage):
 
 
 class Reply(_Message):
-    """Answers an attack's query: labels for `decision`; an f32 payload for `scores` and `gradient`; or why not."""
+    """Answers an attack's query: labels for `decision`; an f32 payload for `scores` and `gradient`; or a refusal."""
 
     type: Literal["reply"] = "reply"
     left: list[int] = Field(description="what each position that was named has left")
@@ -182,7 +182,7 @@ class Ready(_Message):
 
 
 class Candidates(_ArrayMessage):
-    """An attack's pictures for the positions in `index`; several messages may share the work, each position once."""
+    """An attack's candidates for the positions in `index`; several messages may deliver them, each position once."""
 
     type: Literal["candidates"] = "candidates"
     index: list[Size] = Field(min_length=1)
@@ -204,7 +204,7 @@ class Gradients(_ArrayMessage):
 
 
 class Query(_ArrayMessage):
-    """An attack asks the defence something, where the contest's access model allows it. Payload: u8 pixels."""
+    """An attack's query to the defence, if the contest's access model allows it. Payload: u8 pixels."""
 
     type: Literal["query"] = "query"
     want: Want
