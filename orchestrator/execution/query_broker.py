@@ -33,8 +33,8 @@ class Broker:
         first: the number of the question's first picture in the task.
         originals: the pictures of the question, u8 [n, c, h, w].
         labels: their true labels [n].
-        clock: for the grid on which replies are sent.
-        sleep: waits for so many seconds.
+        clock: times the grid on which replies are sent.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(

@@ -129,7 +129,7 @@ class RoundContext:
         return max(4 * batch * max(c * h * w, len(self.task.classes)), 65_536)
 
     def attack_seed(self, attack: Submission) -> int:
-        """Returns an attack's seed: public, on record, and the same on every backend."""
+        """Returns an attack's seed, which is public and the same on every backend."""
         return derive_seed(b"attack", str(self.seed), self.task.digest, attack.id)
 
     def query_key(self, attack: Submission) -> str:

@@ -135,7 +135,7 @@ class Client:
         client: a `kubernetes.client.ApiClient`; see `connect`.
         namespace: where namespaced objects are.
         patience: seconds for which a request with transient errors is sent again.
-        sleep: pauses between two requests, for so many seconds.
+        sleep: waits for a number of seconds, between two requests.
     """
 
     def __init__(

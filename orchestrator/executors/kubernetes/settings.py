@@ -51,47 +51,47 @@ class ClusterSettings(BaseModel):
     namespace: Annotated[
         str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", description="lower case, digits and -")
     ] = "sparring"
-    """Where everything is made: a volume belongs to one namespace."""
+    """The namespace of all objects: a volume belongs to one namespace."""
     claim: ObjectName = "sparring-work"
-    """The volume that drivers read and write, never a player; the controller has it under DIR."""
+    """The claim of the volume that drivers read and write, and no player; the controller mounts it under DIR."""
     folder: VolumePath = ""
-    """Where on that volume this contest has its `blobs` and `cluster`; empty for its root."""
+    """The folder on that volume with this contest's `blobs` and `cluster`; empty for its root."""
     user: Annotated[int, Field(ge=1, lt=65_536)] = 10_002
-    """The number of the user who writes there: the controller and the drivers alike."""
+    """The id of the user who writes there, the same for the controller and the drivers."""
     runner: str = "sparring/runner:cpu"
-    """The image of driver and init container."""
+    """The image of the driver and of the init container."""
     registry: str = ""
-    """What is put before an image's name that has no registry in it; `none` where there is no registry to ask."""
+    """The prefix of image names without a registry; `none` if there is no registry."""
     insecure_registries: list[str] = []
     """Registries, as host[:port], that are asked without TLS."""
     platform: Annotated[
         str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$", description="a platform such as linux/amd64")
     ] = "linux/amd64"
-    """Which image of several is played."""
+    """The platform whose image is played if an image has several."""
     max_jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] = 20
     """The most Jobs at a time."""
     runtime_class: ObjectName | None = None
-    """The RuntimeClass; where it is not said, none for `runtime: runc`, gvisor for runsc, kata for kata."""
+    """The RuntimeClass; if it is not given, none for `runtime: runc`, gvisor for runsc, kata for kata."""
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     replay_nodes: Literal["any", "others-first", "others"] = "others-first"
-    """Where a submission's replays run: on any node, first on nodes where it has not played, or on such nodes alone."""
+    """Where a submission's replays run: on any node, preferably on nodes where it has not played, or only on these."""
     priority_class: ObjectName | None = None
     pull_secrets: list[ObjectName] = []
     queue: LabelValue | None = None
-    """The LocalQueue of Kueue that decides when a Job may start; none where it is not said."""
+    """The LocalQueue of Kueue that decides when a Job may start; no queue if it is not given."""
     gpu: str = "nvidia.com/gpu"
-    """What a GPU is called as a resource."""
+    """The resource name of a GPU."""
     driver_cpus: Annotated[float, Field(gt=0, le=64)] = 1.0
-    """What the driver's container gets: its start takes most of a second of one core, in every job."""
+    """The processors of the driver's container: its start takes most of a second of one core, in every job."""
     driver_memory: Annotated[ByteSize, Field(ge=64 * 1024**2)] = ByteSize(1024**3)
-    """What the driver's container gets: it holds the pictures of its job."""
+    """The memory of the driver's container, which holds the pictures of its job."""
     pending_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
     """How long a pod may wait for a node or for its images before that attempt is given up."""
     seccomp: str | None = None
-    """A seccomp profile on the nodes, by its path below the kubelet's; the runtime's own where it is not said."""
+    """A seccomp profile on the nodes, by its path below the kubelet's; the runtime's own if it is not given."""
     user_namespaces: bool = False
-    """Whether a pod's users are others than the node's (`hostUsers: false`)."""
+    """Whether a pod's user ids are mapped to others on the node (`hostUsers: false`)."""
 
     @field_validator("user")
     @classmethod
