@@ -1,43 +1,44 @@
-"""Every error this software raises on purpose, in one tree.
+"""All errors that this software raises on purpose, in one tree.
 
     SparringError
-    ├── InfrastructureFault      ours: retried, never scored
-    │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
+    ├── InfrastructureFault      a fault of ours: tried again, never scored
+    │   ├── BackendUnavailable   no engine, or one that cannot do what the policy requires
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
-    │   │   ├── AmbiguousExit    a player ended, and nobody can tell whose doing it was
-    │   │   └── PlayerAbsent     the player's container of this pod never came up
-    │   ├── PodUsedUp            this pod's one player was started before
-    │   ├── JobsParked           jobs failed at every attempt; everything else was played
-    │   ├── PodLost              a pod was taken away before its driver had the last word
-    │   │   ├── ImagePullFailed  an image could not be pulled for too long
-    │   │   ├── Unschedulable    no node had room for too long
-    │   │   ├── PodRefused       a pod could not be made or started
+    │   │   ├── AmbiguousExit    a player ended, and it is unknown who caused it
+    │   │   └── PlayerAbsent     the player's container of this pod never started
+    │   ├── PodUsedUp            this pod's only player was started before
+    │   ├── JobsParked           some jobs failed at every attempt; all others were played
+    │   ├── PodLost              a pod ended before its driver wrote an outcome
+    │   │   ├── ImagePullFailed  an image could not be pulled in time
+    │   │   ├── Unschedulable    no node had room in time
+    │   │   ├── PodRefused       a pod could not be created or started
+    │   │   │   └── PlayerRefused  only its player's container could not be started
     │   │   ├── PlayerLost       a player's container was ended from outside
-    │   │   └── DriverLost       a driver ended without a word
-    │   ├── ClusterUnavailable   the API server does not answer, or only with passing errors
-    │   ├── ClusterRefused       the API server will not do what was asked
+    │   │   └── DriverLost       a driver ended without writing an outcome
+    │   ├── ClusterUnavailable   the API server does not answer, or only with temporary errors
+    │   ├── ClusterRefused       the API server refuses a request
     │   ├── LeaseLost            another controller may have taken over
-    │   ├── ServiceUnavailable   a contest's site does not answer, or not as one
+    │   ├── ServiceUnavailable   a contest's site gives no answer, or an invalid one
     │   └── StoreFault           the ledger or a blob cannot be read or written
-    │       └── Conflict         somebody else appended first
-    ├── SubmissionFault          theirs: scored by the rules, never retried
+    │       └── Conflict         another orchestrator appended first
+    ├── SubmissionFault          a fault of the submission: scored by the rules, never tried again
     │   ├── ProtocolFault        bytes that are not the image protocol
     │   ├── DeadlinePassed       no answer in time
     │   ├── PlayerDied           the player ended before it answered
     │   │   └── OutOfMemory      killed at the memory limit
     │   ├── OutputFlood          more output than was asked for
     │   ├── PlayerReported       the player itself sent a `fault`
-    │   ├── NoGradients          a defence gives no gradients, and the rules ask for them
+    │   ├── NoGradients          a defence offers no gradients, and the rules require them
     │   └── GaveUp               no more sandboxes after too many faults
-    ├── Rejected                 cannot be admitted: all problems at once
-    ├── NotGenuine               a bundle or a receipt does not hold
+    ├── Rejected                 cannot be admitted; has all problems
+    ├── NotGenuine               a bundle or a receipt failed its verification
     ├── Cancelled                the operator ended the round
-    └── UsageError               the operator asked for the impossible
+    └── UsageError               the operator asked for something impossible
         └── Busy                 another process does it at this moment
 
-Each leaf has a stable `code` with a heading in docs/limits-and-errors.md. A message says what happened with both
-numbers, then the likely cause or the remedy. Text that a submission wrote never goes into a message unescaped: see
-`orchestrator.domain.text.printable`.
+Each leaf has a stable `code` with a heading in docs/limits-and-errors.md. A message says what happened, with the limit
+and the actual number, and then the likely cause or the remedy. Text that a submission wrote never goes into a message
+unescaped: see `orchestrator.domain.text.printable`.
 """
 
 from collections.abc import Sequence

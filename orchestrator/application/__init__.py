@@ -1,1 +1,1 @@
-"""The use cases: what a command, a page or a request of the API does, one folder for each thing that is acted on."""
+"""The use cases of commands, pages and the API, one folder for each thing that a person acts on."""

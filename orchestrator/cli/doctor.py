@@ -56,7 +56,7 @@ def doctor(
 def _machine_checks() -> list[Check]:
     cores = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
     checks = [Check("machine", CheckStatus.OK, cores)]
-    if sys.version_info < (3, 11):  # noqa: UP036  said to whoever forces it onto an older Python
+    if sys.version_info < (3, 11):  # noqa: UP036  for users who force the installation on an older Python
         checks.append(Check("python", CheckStatus.FAIL, platform.python_version(), "use Python 3.11 or newer"))
     try:
         gpus = list_gpus()

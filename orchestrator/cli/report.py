@@ -29,7 +29,7 @@ def report(
     page for each team alone.
     """
     if ContestFolder(folder).exists:
-        from orchestrator.application.contests import seasons  # noqa: PLC0415  a round by itself is reported without it
+        from orchestrator.application.contests import seasons  # noqa: PLC0415  not needed for a single round
 
         with seasons.administer(folder) as admin:
             written = report_writer.write_contest_report(admin, with_parquet=with_parquet)

@@ -89,7 +89,7 @@ def init(
 
 @console.command
 def open_(folder: ContestDir, database: Database = None, by: By = None, as_json: Json = False) -> None:
-    """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
+    """Open the contest whose contest.yaml is already in a folder: create an empty ledger and the organizers' key."""
     _print_opened(seasons.open_contest(folder, by, database=database), "", as_json=as_json)
 
 

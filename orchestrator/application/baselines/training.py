@@ -27,7 +27,7 @@ INSTALL_REMEDY = (
 """Installs the packages that the baselines import when they train or play in processes of this machine."""
 _NEEDS = ("safetensors", "torch")
 _ARGUMENT_ERROR = 2
-"""argparse's exit status for arguments it does not take."""
+"""argparse's exit status for invalid arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Contests over weeks: opened, administered, promoted and judged again."""
+"""Use cases for contests over weeks: opening, submissions, rounds, promotion, rescoring and reports."""

@@ -52,9 +52,9 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
 def note_organizations(
     contest: UnrestrictedContest, addresses: Mapping[str, str], actor: str, at: Callable[[], datetime]
 ) -> None:
-    """Records conflicts of members who share an e-mail domain's organization with a team, unless recorded already (U8).
+    """Records the conflicts of members whose e-mail address has the organization of one in a team, once each (U8).
 
-    `addresses` maps ids of people in the ledger to e-mail addresses, since their ids alone do not tell an organization.
+    `addresses` maps people's ids in the ledger to their e-mail addresses, since such ids do not tell an organization.
 
     Raises StoreFault or Busy; the next call records what is left.
     """

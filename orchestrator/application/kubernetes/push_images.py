@@ -45,7 +45,7 @@ class RequiredImage:
 
     `identity` is the id that the image must have; empty if whatever the engine calls `image` now is meant.
     `in_our_registry` says whether the name is below `cluster.registry`, so that we may push it. `folder` is the folder
-    from which the image has to be built, None if any image will do.
+    from which our record has to show that the image was built, None if it need not.
     """
 
     owner: str
