@@ -88,7 +88,8 @@ class ContestFolder:
     def ledger(self) -> Ledger:
         """Returns the contest's ledger, created if it does not exist: a file, unless `use_database` named a database.
 
-        Raises: StoreFault: the file that names the database is damaged, or the database cannot be reached.
+        Raises:
+            StoreFault: the file that names the database is damaged, or the database cannot be reached.
         """
         path = self.path / DATABASE
         if not path.exists():
@@ -103,7 +104,8 @@ class ContestFolder:
     def use_database(self, url: str, schema: str) -> None:
         """Makes a contest that is being opened keep its ledger in a database, in its own schema.
 
-        Raises: UsageError: the URL is invalid, or the schema holds a contest already.
+        Raises:
+            UsageError: the URL is invalid, or the schema holds a contest already.
             StoreFault: the database cannot be reached.
         """
         ledger = open_database(url, schema)

@@ -53,7 +53,9 @@ def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[N
 
     If another process holds the lock, waits for at most `patience` seconds.
 
-    Raises: Busy: another process still holds it; the message is `busy`. StoreFault: the folder cannot be locked.
+    Raises:
+        Busy: another process still holds it; the message is `busy`.
+        StoreFault: the folder cannot be locked.
     """
     until = time.monotonic() + patience
     path = folder / "lock"
@@ -198,7 +200,9 @@ class RoundFolder:
     def lock(self) -> Iterator[None]:
         """Locks the round for this process, and removes partial files that a killed process left.
 
-        Raises: Busy: another orchestrator plays it. StoreFault: the folder cannot be locked.
+        Raises:
+            Busy: another orchestrator plays it.
+            StoreFault: the folder cannot be locked.
         """
         busy = f"another orchestrator plays the round in {self.path}; wait for it or end it"
         with lock_folder(self.path, busy, patience=_GLANCE_SECONDS):

@@ -24,7 +24,9 @@ def format_of_round(
 ) -> Format[Any]:
     """Returns the format of a round. Its rules are `rules`, or those in force in the season, or those of the round.
 
-    Raises: UsageError: the format is not installed. pydantic.ValidationError: the rules are not valid for the format.
+    Raises:
+        UsageError: the format is not installed.
+        pydantic.ValidationError: the rules are not valid for the format.
     """
     changed = season.rules if season is not None else None
     return _make_format(opened.contest, rules or changed)

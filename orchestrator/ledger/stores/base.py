@@ -116,7 +116,8 @@ class Ledger(Protocol):
     def append(self, *events: Event, time: str) -> str:
         """Appends events after the head, all or none, and returns the time of their entries: see `entry_time`.
 
-        Raises: Conflict: another process appended first; see `read_new`.
+        Raises:
+            Conflict: another process appended first; see `read_new`.
         """
         ...
 

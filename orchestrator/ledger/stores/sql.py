@@ -152,8 +152,9 @@ class SqlLedger:
     def append(self, *events: Event, time: str) -> str:
         """Appends events after the head, all or none, and returns the time of their entries.
 
-        Raises: Conflict: another process appended first. StoreFault: the chain up to the head is broken, or the
-        database cannot be written.
+        Raises:
+            Conflict: another process appended first.
+            StoreFault: the chain up to the head is broken, or the database cannot be written.
         """
         self._require_chain()
         time = self._entry_time(time)
@@ -379,7 +380,8 @@ def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine |
 def parse_url(url: str) -> sa.URL:
     """Returns a database's URL with the driver that is used for it.
 
-    Raises: UsageError: it is not a URL, or the database is not supported, or the driver is not installed.
+    Raises:
+        UsageError: it is not a URL, or the database is not supported, or the driver is not installed.
     """
     kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
     try:
