@@ -1,1 +1,1 @@
-"""What the record says: tallies, boards, the results file and the report."""
+"""Computes tallies, leaderboards and the results file from a round's ledger."""

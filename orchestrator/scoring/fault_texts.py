@@ -1,4 +1,4 @@
-"""Faults in our own words (rule A2): what a submission said itself stays in the ledger, with the organizers."""
+"""Descriptions of faults in our own words (rule A2). A submission's own words stay in the organizers' ledger."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ FAULT_TEXTS: Mapping[str, str] = {
     "no-gradients": "It gives no gradients, and the rules ask each defence for them.",
     "gave-up": "Its faults took too long, or its sandboxes did not get ready: nothing more was asked.",
 }
-"""One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""
+"""A sentence for each code. A player cannot influence any character of it: it could encode hidden labels there."""
 OTHER_FAULT_TEXT = "It failed."
 FORFEIT_TEXTS: Mapping[str, str] = {
     "missing": "not delivered",
@@ -23,23 +23,23 @@ FORFEIT_TEXTS: Mapping[str, str] = {
     "not_finite": "not finite",
     "budget": "over the budget",
 }
-"""Why a candidate does not count, by `Forfeit.reason`."""
+"""Why a candidate is forfeited, by `Forfeit.reason`."""
 
 
 def fault_text(code: str) -> str:
-    """Returns what a fault of this code means."""
+    """Returns the description of faults with this code."""
     return FAULT_TEXTS.get(code, OTHER_FAULT_TEXT)
 
 
 def forfeit_lines(reasons: Mapping[str, int] | None) -> list[str]:
-    """Returns in words why candidates do not count, one line a reason; nothing where that was not counted."""
+    """Returns why candidates are forfeited, one line for each reason; empty if that was not counted."""
     return [f"{count:,} {FORFEIT_TEXTS[reason]}" for reason, count in (reasons or {}).items()]
 
 
 def first_messages(round_: Round) -> dict[tuple[str, str, str], str]:
-    """Returns the first message on record by submission, code and reason.
+    """Returns the first recorded message for each submission, code and reason.
 
-    Words of the player are in it: it is for organizers only.
+    Messages contain words of the player, so they are for organizers only.
     """
     messages: dict[tuple[str, str, str], str] = {}
     for job in round_.planned_jobs:

@@ -1,7 +1,7 @@
-"""How sure the numbers of a round are (X5): intervals of cells and scores, and the ranks that cannot be excluded.
+"""The uncertainty of a round's numbers (X5): intervals of cells and scores, and the ranks that cannot be excluded.
 
-Everything comes from one array a cell: which pictures held. A score is a weighted sum of accuracies (`Row.terms`), so
-one picture's contribution to it is the same sum of what held and what did not.
+All are computed from one array for each cell: which pictures held. A score is a weighted sum of accuracies
+(`Row.score_terms`), so one picture's contribution to it is the same sum over whether it held, 0 or 1.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,29 +16,29 @@ from orchestrator.measures import uncertainty
 from orchestrator.scoring.picture_bits import PictureBits
 
 DIGITS = 6
-"""Decimals of an interval's limits on record."""
+"""Decimals of an interval's limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowIntervals:
-    """How sure one row of a board is: its score's interval, and its possible ranks where it is ranked."""
+    """The uncertainty of one row of a leaderboard: its score's interval, and its possible ranks if it is ranked."""
 
     interval: tuple[float, float] | None = None
     ranks: tuple[int, int] | None = None
     values: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The intervals of the other columns, by their names, where they have one."""
+    """The intervals of the other columns, by name, if they have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellIntervals:
-    """How sure one cell is: the limits of its accuracy, 0 to 1, and of its delta in points where it has an attack."""
+    """The intervals of one cell: of its accuracy, 0 to 1, and of its delta in points, None without an attack."""
 
     accuracy: tuple[float, float]
     delta: tuple[float, float] | None = None
 
 
 def leaderboard_intervals(board: Leaderboard, correct: PictureBits) -> dict[str, RowIntervals]:
-    """Returns, by submission, how sure each row of a board is."""
+    """Returns the intervals of each row of a leaderboard, by submission."""
     scored = [row for row in board.rows if row.score_terms]
     ranked = [row for row in scored if row.rank is not None]
     largest = largest_points([row.score_terms for row in scored])
@@ -57,7 +57,7 @@ def leaderboard_intervals(board: Leaderboard, correct: PictureBits) -> dict[str,
 
 
 def _value_intervals(board: Leaderboard, correct: PictureBits) -> dict[str, dict[str, tuple[float, float]]]:
-    """Returns the intervals of the columns beside the score, by submission and column."""
+    """Returns the intervals of the columns besides the score, by submission and column."""
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     for column in board.columns:
         values = {row.submission: row.values[column.name] for row in board.rows if column.name in row.values}
@@ -77,14 +77,14 @@ def _interval(parts: NDArray[np.float64], largest: float) -> tuple[float, float]
 
 
 def largest_points(every: Iterable[ScoreTerms]) -> float:
-    """Returns the most that one picture can contribute to any of these numbers, in points."""
+    """Returns the largest contribution of one picture to any of these numbers, in points."""
     return uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(terms) for terms in every if terms), default=1.0)
 
 
 def cell_intervals(
     cells: Iterable[Cell], correct: PictureBits, attacked: Mapping[Cell, NDArray[np.bool_]]
 ) -> dict[Cell, CellIntervals]:
-    """Returns how sure each cell is; `attacked` are the pictures [n] of those cells that do not have all."""
+    """Returns the intervals of each cell. `attacked` has the pictures [n] of cells that do not have all of them."""
     intervals: dict[Cell, CellIntervals] = {}
     same_pictures: dict[tuple[str, bytes], list[Cell]] = {}
     for cell in cells:
@@ -103,7 +103,7 @@ def cell_intervals(
 
 
 def _largest_contribution(terms: ScoreTerms) -> float:
-    """Returns the most that one picture can contribute to a number, up or down, as a share of 100 points."""
+    """Returns the largest contribution of one picture to a number, up or down, as a share of 100 points."""
     weights = _float_weights(terms)
     up = sum(weight for weight in weights if weight > 0)
     down = -sum(weight for weight in weights if weight < 0)
@@ -111,14 +111,14 @@ def _largest_contribution(terms: ScoreTerms) -> float:
 
 
 def _float_weights(terms: ScoreTerms) -> list[float]:
-    """Returns the weights of terms, in their order. Fractions are slow, and many cells share one."""
+    """Returns the weights of terms as floats, in their order. It converts each Fraction once, since this is slow."""
     different = {id(weight): weight for weight in terms.values()}
     floats = {name: float(weight) for name, weight in different.items()}
     return [floats[id(weight)] for weight in terms.values()]
 
 
 def contributions(terms: ScoreTerms, correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Returns what each picture contributes to a number, in points [n]: the number is their mean.
+    """Returns the contribution of each picture to a number, in points [n]; the number is their mean.
 
     `correct` says which pictures held in the cells of `terms`, in their order [m, n].
     """
@@ -127,6 +127,6 @@ def contributions(terms: ScoreTerms, correct: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _rounded_pairs(limits: uncertainty.Intervals) -> list[tuple[float, float]]:
-    """Returns the limits of several intervals [m], as they are put on record."""
+    """Returns the rounded limits of several intervals [m]."""
     pairs = zip(limits.low.tolist(), limits.high.tolist(), strict=True)
     return [(round(low, DIGITS), round(high, DIGITS)) for low, high in pairs]

@@ -1,8 +1,8 @@
-"""How probably a contest tells its neighbours apart, before it is announced: rounds simulated under stated rates (X5).
+"""Simulates rounds to estimate how well a planned contest distinguishes neighbours on its leaderboards (X5).
 
-The rates are assumptions of the organizers: how accurate defences are, how far neighbours on a board lie apart, how
-much of a picture's difficulty all cells share. The boards are the format's own, and so is the test of who is better
-(`measures.uncertainty`), so that a planned contest is judged as a played one is. docs/statistics.md has the model.
+The organizers assume rates: how accurate defences are, how far neighbours on a leaderboard are apart, how much of a
+picture's difficulty all cells share. The leaderboards are the format's own, and rows are compared by the test of played
+rounds (`measures.uncertainty`), so a planned contest is judged like a played one. docs/statistics.md has the model.
 """
 
 from collections import Counter
@@ -24,17 +24,17 @@ from orchestrator.measures import uncertainty
 from orchestrator.scoring import intervals
 
 _EXACT_PICTURES = 10**6
-"""Pictures of the round that only says how the format's scores are made of cells; rates are exact to so many."""
+"""Pictures of the round that is used only to get the terms of the format's scores; rates are rounded to such shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedRates:
-    """What organizers expect of a contest.
+    """The rates that organizers expect in a contest.
 
-    `clean` and `attacked` are the accuracies, 0 to 1, of the defence in the middle on clean pictures and under the
-    attack in the middle. Neighbours of a side are `gap` percentage points apart. `shared` is the part, 0 to 1, of a
-    picture's difficulty that is the same in every cell. `seed_spread` is the standard deviation, in points, of one
-    submission's score between runs with other seeds.
+    `clean` and `attacked` are the accuracies, 0 to 1, of the middle defence on clean pictures and under the middle
+    attack. Neighbours of a side are `gap` percentage points apart. `shared` is the part, 0 to 1, of a picture's
+    difficulty that is the same in every cell. `seed_spread` is the standard deviation, in points, of one submission's
+    score between runs with other seeds.
     """
 
     clean: float = 0.9
@@ -46,10 +46,11 @@ class StatedRates:
 
 @dataclass(frozen=True, slots=True)
 class BoardPower:
-    """What a board of so many pictures, each score a mean over so many seeds, tells; probabilities from 0 to 1.
+    """How well a leaderboard of `pictures` pictures, with scores averaged over `seeds`, distinguishes submissions.
 
-    `first_wins`: the best submission is first. `in_order`: two neighbours stand in their true order. `told_apart`: the
-    board says of two neighbours that the right one is better, beyond doubt at 95 %.
+    The probabilities are from 0 to 1. `first_wins`: the best submission is first. `in_order`: two neighbours are in
+    their true order. `told_apart`: the leaderboard shows that the right one of two neighbours is better, significantly
+    at 95 %.
     """
 
     board: str
@@ -63,7 +64,7 @@ class BoardPower:
 
 @dataclass(frozen=True, eq=False)
 class _PlannedBoard:
-    """A board's rows in their true order, best first: how each score is made of cells."""
+    """The terms of the scores of a leaderboard's rows, in their true order, best first."""
 
     name: str
     title: str
@@ -72,7 +73,7 @@ class _PlannedBoard:
 
 
 def planned_roster(contest_format: Format[Any], baselines: Roster, attacks: int, defences: int) -> Roster:
-    """Returns the contest's baselines and so many submissions that may still come, one a team, best ones first."""
+    """Returns the contest's baselines and the planned submissions, each of another team, the best of a side first."""
     counts = {Side.ATTACK: attacks, Side.DEFENCE: defences}
     planned = [
         Submission(id=(name := f"planned-{side}-{number}"), name=name, team=name, side=side, digest=name, image="")
@@ -91,18 +92,18 @@ def simulate_contest(
     rounds: int,
     seed: int,
 ) -> list[BoardPower]:
-    """Returns what each board tells at each size.
+    """Returns how well each leaderboard distinguishes submissions, for each size.
 
     Args:
         contest_format: the format with its rules.
         roster: baselines and planned submissions, from `planned_roster`.
-        rates: what is expected.
-        sizes: numbers of pictures and of seeds.
+        rates: the expected rates.
+        sizes: pairs of a number of pictures and a number of seeds.
         rounds: how many rounds are simulated; the Monte Carlo error of a probability is at most 0.5 / sqrt(rounds).
-        seed: of the simulation.
+        seed: the seed of the simulation.
 
     Raises:
-        UsageError: the rates leave the range from 0 to `clean`, or no board of two rows follows from them.
+        UsageError: accuracies would not be between 0 and `clean`, or there is no leaderboard with two rows.
     """
     accuracies = _cell_accuracies(contest_format, roster, rates)
     boards = _planned_boards(contest_format, roster, accuracies)
@@ -131,7 +132,7 @@ def simulate_contest(
 
 
 def _cell_accuracies(contest_format: Format[Any], roster: Roster, rates: StatedRates) -> dict[Cell, float]:
-    """Returns the stated accuracy of every cell: planned submissions lie around the middle, baselines in it."""
+    """Returns the stated accuracy of each cell: planned submissions are around the middle, baselines in the middle."""
     offsets: dict[str, float] = {}
     for side in Side:
         planned = [each.id for each in roster.by_side(side) if not each.baseline]
@@ -155,7 +156,7 @@ def _cell_accuracies(contest_format: Format[Any], roster: Roster, rates: StatedR
 
 
 def _is_one_share(contest_format: Format[Any]) -> bool:
-    """Returns whether a score is taken as one share of the pictures, because it is no sum of accuracies."""
+    """Returns whether scores are simulated as a share of the pictures, because they are not sums of accuracies."""
     return contest_format.play_rules().keep_scores or contest_format.judges_pictures
 
 
@@ -168,7 +169,7 @@ def _cells(contest_format: Format[Any], roster: Roster) -> tuple[Cell, ...]:
 def _planned_boards(
     contest_format: Format[Any], roster: Roster, accuracies: Mapping[Cell, float]
 ) -> list[_PlannedBoard]:
-    """Returns the boards with at least two rows, each row's true score from the stated rates."""
+    """Returns the leaderboards with at least two rows, ordered by their true scores at the stated rates."""
     if _is_one_share(contest_format):
         made = [
             ("score", "Score, taken as one share of the pictures", True, [{cell: Fraction(1)} for cell in accuracies])
@@ -200,7 +201,7 @@ def _true_score(terms: ScoreTerms, accuracies: Mapping[Cell, float]) -> float:
 def _simulated_rounds(
     accuracies: Mapping[Cell, float], shared: float, pictures: int, rounds: int, random: np.random.Generator
 ) -> Iterator[dict[Cell, NDArray[np.bool_]]]:
-    """Yields which pictures every cell holds [n]: where difficulty, partly shared, stays below the cell's threshold."""
+    """Yields which pictures held in each cell [n]: those whose difficulty, partly shared, is below its threshold."""
     from scipy.special import ndtri  # noqa: PLC0415  takes a quarter of a second to import
 
     thresholds = ndtri(np.array(list(accuracies.values()))).astype(np.float32)[:, None]
@@ -214,7 +215,7 @@ def _simulated_rounds(
 def _tell(
     board: _PlannedBoard, parts: NDArray[np.float64], spread: NDArray[np.float64], largest: float
 ) -> NDArray[np.float64]:
-    """Returns whether the first wins, and the shares of neighbours in order and told apart; a tie is half a win."""
+    """Returns whether the best is first, and the shares of neighbours in order and told apart; a tie counts half."""
     sign = 1 if board.more_is_better else -1
     scores = sign * (parts.mean(axis=1) + spread)
     # Equal means of equal contributions may differ in the last digit.
@@ -229,7 +230,7 @@ def _tell(
 
 @dataclass(frozen=True, slots=True)
 class StatedGrades:
-    """What organizers expect of raters who give grades from 1 to 5.
+    """The spreads that organizers expect of raters who give grades from 1 to 5.
 
     Two neighbours differ by `gap` grades. `picture_spread`, `rater_spread` and `answer_spread` are standard deviations,
     in grades, between pictures, between raters, and of one answer beyond both.
@@ -244,9 +245,9 @@ class StatedGrades:
 def simulate_grading(
     stated: StatedGrades, raters: Sequence[int], items: int, *, rounds: int, seed: int
 ) -> list[tuple[int, float]]:
-    """Returns, for each number of raters, how probably the mean grades of two neighbours are in their true order.
+    """Returns, for each number of raters, the probability that two neighbours' mean grades are in their true order.
 
-    Every rater grades `items` pictures of either submission, the same positions; each rater has others.
+    Every rater grades `items` pictures of both submissions, at the same positions; other raters have other positions.
     """
     random = np.random.default_rng(seed)
     most = max(raters)

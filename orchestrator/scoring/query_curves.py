@@ -1,4 +1,4 @@
-"""How often an attack that queries succeeds, by how many queries it may ask (X6)."""
+"""The success rate of attacks that query, by the number of queries (X6)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,15 +13,15 @@ from orchestrator.measures import uncertainty
 from orchestrator.scoring.results_file import QueryPart
 
 CURVE_POINTS = 100
-"""A curve has no more points than this, besides its last."""
+"""The largest number of points of a curve."""
 _DIGITS = 6
 
 
 def query_parts(record: RoundView, roster: Roster, fooled: Mapping[Cell, NDArray[np.bool_]]) -> Iterator[QueryPart]:
-    """Yields what every attack of a submission asked each defence, by attack and defence.
+    """Yields the query numbers of each pair of a submitted attack and a defence, sorted by attack and defence.
 
-    `fooled` says of each cell which delivered pictures [n] the defence misread when it was judged.
-    Organizers' attacks have no common budget, so nothing is a success of theirs before it is judged.
+    `fooled` says for each cell which delivered pictures [n] the defence misclassified when they were judged. The
+    organizers' attacks are left out: they have no common budget, so their queries alone are no successes.
     """
     for cell in sorted(record.queried_cells(), key=lambda cell: (cell.attack or "", cell.defence)):
         asked = record.query_record(cell)
@@ -30,11 +30,12 @@ def query_parts(record: RoundView, roster: Roster, fooled: Mapping[Cell, NDArray
 
 
 def query_part(cell: Cell, asked: QueryRecord, fooled: NDArray[np.bool_] | None = None) -> QueryPart:
-    """Returns the numbers of one pair.
+    """Returns the query numbers of one pair.
 
-    A success is a picture that the defence misread at a query within the budget, and its number that of the first such
-    query; or one that it misread when it was judged: then its number is how many queries were asked, at least 1. The
-    median is over all pictures, the lower one of two middle values: None where fewer than half of them are successes.
+    A success is a picture that the defence misclassified at a query within the budget; its number is that of the first
+    such query. A picture that it misclassified only when it was judged is a success too; its number is how many queries
+    were asked, at least 1. The median is over all pictures, the lower of two middle values, None if fewer than half of
+    them are successes.
     """
     numbers = asked.fooled_at
     if fooled is not None:
@@ -57,7 +58,7 @@ def query_part(cell: Cell, asked: QueryRecord, fooled: NDArray[np.bool_] | None 
 
 
 def _curve(first: NDArray[np.int32], total: int) -> list[tuple[int, float]]:
-    """Returns after how many queries which share of the pictures was a success, at every number where it grows."""
+    """Returns pairs of a number of queries and the share of successes after it, at the numbers where it grows."""
     numbers, counts = np.unique(first, return_counts=True)
     shares = np.cumsum(counts) / total
     if len(numbers) > CURVE_POINTS:

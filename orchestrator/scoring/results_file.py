@@ -1,9 +1,10 @@
-"""`results.json`: everything a round decided, in one file. Its schema is schemas/results.schema.json.
+"""`results.json`: all results of a round, in one file. Its schema is schemas/results.schema.json.
 
-Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
-`endings` are measured, `commitment` and `ledger` are drawn anew, and which questions a replay asks again follows the
-round's secret, so what `findings` and `replays` show of a cheat does too. All the others are the same whenever
-deterministic players play the same round on the same backend; `sandboxes` is higher where a fault of ours cost some.
+Every number is computed from the ledger. The fields `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
+`endings` are measured, and `commitment` and `ledger` depend on random numbers. The round's secret decides which
+questions a replay asks again, so `findings` and `replays` of a cheat depend on it. All other fields are the same
+whenever deterministic players play the same round on the same backend; `sandboxes` is higher if a fault of ours cost
+some.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ class _Part(BaseModel):
 
 
 class TaskPart(_Part):
-    """What was played for. `epsilon` is in steps of 1/255; both are null where the task has no budget."""
+    """The task. `epsilon` is in steps of 1/255; `norm` and `epsilon` are null if the task has no budget."""
 
     name: str
     classes: list[str]
@@ -34,10 +35,10 @@ class TaskPart(_Part):
 
 
 class FaultPart(_Part):
-    """A submission's faults of one kind, over the round. `message` is ours: its own words may hold labels (A2).
+    """A submission's faults of one kind in the round. `message` is ours, since the player's words may hold labels (A2).
 
-    `times` is how often there was one, `pictures` how many pictures are charged with it (A7): fewer where the pictures
-    were then asked alone and answered.
+    `times` is how often the fault occurred, `pictures` how many pictures are charged with it (A7): fewer if the
+    pictures were then asked about alone and answered.
     """
 
     code: str
@@ -48,7 +49,7 @@ class FaultPart(_Part):
 
 
 class SubmissionPart(_Part):
-    """One submission and what it used."""
+    """One submission, with its faults and the resources that it used."""
 
     id: str
     name: str
@@ -79,8 +80,8 @@ class SubmissionPart(_Part):
 class CellPart:
     """A defence against one attack; `attack` null is clean pictures. `delta` is in percentage points (A11).
 
-    `held`, `fooled`, `abstained` and `not_played` add up to `total`. Where a picture was not played, `accuracy` is 0,
-    the worst case, and no attack is measured on the defence (A7).
+    `held`, `fooled`, `abstained` and `not_played` add up to `total`. If a picture was not played, `accuracy` is 0, the
+    worst case, and attacks are not scored against the defence (A7).
 
     `accuracy_interval` and `delta_interval` are 95 % confidence limits; those of delta are paired by picture.
     """
@@ -103,7 +104,7 @@ class CellPart:
 
 
 class ColumnPart(_Part):
-    """What stands in one of a board's columns beside the score."""
+    """One column of a leaderboard besides the score."""
 
     name: str
     title: str
@@ -113,7 +114,7 @@ class ColumnPart(_Part):
 
 
 class ValuePart(_Part):
-    """A number in such a column; `value` null where there is none yet. `exact` is it as a fraction."""
+    """A number in such a column. `value` is null if there is none yet; `exact` is the number as a fraction."""
 
     value: float | None
     exact: str | None
@@ -121,7 +122,7 @@ class ValuePart(_Part):
 
 
 class RowPart(_Part):
-    """One line of a board. `rank` null is not ranked, and `reason` says why. `exact` is the score as a fraction."""
+    """One row of a leaderboard. If `rank` is null, `reason` says why. `exact` is the score as a fraction."""
 
     rank: int | None
     submission: str
@@ -138,11 +139,12 @@ class RowPart(_Part):
 
 @dataclass(frozen=True, slots=True)
 class QueryPart:
-    """What an attack asked one defence while it made its pictures (X6), over all pictures that it attacked.
+    """An attack's queries to one defence (X6), over all pictures that it attacked.
 
-    `success` is the share of them that the defence misread at a query within the budget, or when it was judged, with
-    95 % confidence limits. `median` is how many queries that takes; null where that is more than were asked. `curve`
-    has the share after so many queries, at the numbers where it grows.
+    `success` is the share of pictures that the defence misclassified at a query within the budget, or when they were
+    judged, with 95 % confidence limits. `median` is the median number of queries until then; null if fewer than half of
+    the pictures are successes. `curve` has pairs of a number of queries and the share after it, at the numbers where it
+    grows.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -159,7 +161,7 @@ class QueryPart:
 
 
 class LeaderboardPart(_Part):
-    """One ranking."""
+    """One leaderboard."""
 
     name: str
     title: str
@@ -172,7 +174,7 @@ class LeaderboardPart(_Part):
 
 
 class DisagreementPart(_Part):
-    """One picture with two decisions: -1 abstained. `margin` is the defence's own claim, null without scores."""
+    """One picture with two decisions, -1 for abstained. `margin` is from the defence's scores, null without them."""
 
     attack: str | None
     picture: int
@@ -182,7 +184,7 @@ class DisagreementPart(_Part):
 
 
 class QuestionPart(_Part):
-    """One question of a sequence and its answer; `pause` is seconds of silence before it."""
+    """One question of a sequence and its answer. `pause` is the silence before it, in seconds."""
 
     attack: str | None
     picture: int
@@ -191,7 +193,7 @@ class QuestionPart(_Part):
 
 
 class ReplayDesignPart(_Part):
-    """What the contest asks of its replays (X3)."""
+    """The contest's settings for replays (X3)."""
 
     power: float = Field(
         description="planned probability that a cheat of the size `cheat` has a mismatch at least once; 0 is no replay"
@@ -202,7 +204,7 @@ class ReplayDesignPart(_Part):
 
 
 class DetectionPart(_Part):
-    """With what probability a cheat of the contest's size is accused, by what it leaves (X3)."""
+    """The probability that a cheat of the contest's size is accused, by the kind of evidence (X3)."""
 
     sequence: float = Field(description="by a sequence that repeats: state, memory, time since the start")
     chance: float = Field(description="by rates, where each answer is changed by itself")
@@ -210,7 +212,7 @@ class DetectionPart(_Part):
 
 
 class ReplayPart(_Part):
-    """What one replay of a defence covered (X3)."""
+    """How much one replay of a defence covered (X3)."""
 
     submission: str
     job: str
@@ -251,7 +253,7 @@ class FindingPart(_Part):
 
 
 class WaitingPart(_Part):
-    """A submission that cannot be settled for now: a job of it failed at every attempt, through no fault of its own."""
+    """A submission without a result for now: one of its jobs failed at every attempt, through no fault of its own."""
 
     submission: str
     stage: Stage
@@ -274,7 +276,7 @@ class JobPart:
 
 
 class Results(_Part):
-    """The whole file."""
+    """The whole results file."""
 
     schema_version: Literal[1] = 1
     contest: str
@@ -312,15 +314,15 @@ class Results(_Part):
 
 
 _LONG_LISTS: dict[str, TypeAdapter[Any]] = {"cells": TypeAdapter(list[CellPart]), "jobs": TypeAdapter(list[JobPart])}
-"""The lists that have an entry for each cell, in the order of the fields."""
+"""The lists with an entry for each cell or job, in the order of the fields."""
 _PARTS_PER_PIECE = 1000
 
 
 def results_json(results: Results) -> Iterator[bytes]:
-    """Yields the file in pieces: that of a round of 300 x 300 is 50 MB, and as one text it is in memory twice."""
+    """Yields the file in pieces: for a round of 300 x 300 it has 50 MB, and as one text it would be in memory twice."""
     text = results.model_copy(update={name: [] for name in _LONG_LISTS}).model_dump_json(indent=2)
     for name, parts_type in _LONG_LISTS.items():
-        before, key, text = text.partition(f'\n  "{name}": ')  # within a text a line's end is escaped
+        before, key, text = text.partition(f'\n  "{name}": ')  # JSON strings contain no unescaped line feed
         yield (before + key).encode()
         yield from _list_pieces(parts_type, getattr(results, name))
         text = text.removeprefix("[]")
@@ -328,7 +330,7 @@ def results_json(results: Results) -> Iterator[bytes]:
 
 
 def _list_pieces(parts_type: TypeAdapter[Any], parts: Sequence[Any]) -> Iterator[bytes]:
-    """Yields a list of the file as JSON, indented as it is there."""
+    """Yields a list of the file as JSON, with the indentation of the file."""
     opening = b"["
     for start in range(0, len(parts), _PARTS_PER_PIECE):
         piece = parts_type.dump_json(parts[start : start + _PARTS_PER_PIECE], indent=2)

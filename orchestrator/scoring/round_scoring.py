@@ -1,4 +1,4 @@
-"""From the record to numbers: tallies, boards and the results file. Nothing here runs or measures anything."""
+"""Computes tallies, leaderboards and the results file from the record. Nothing here runs or measures anything."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -60,12 +60,12 @@ UNISOLATED = "Played on the process backend: submissions were not isolated from 
 
 
 class RoundScoring:
-    """Everything that can be said of a round so far.
+    """The scores of a round so far.
 
     Args:
         record: the fold of the ledger, with its arrays.
         contest_format: the format with this round's rules.
-        season: what the contest's ledger says that bears on the round; nothing for a round by itself.
+        season: the part of the contest's ledger that affects the round; None for a round by itself.
     """
 
     def __init__(self, record: RoundView, contest_format: Format[Any], season: SeasonState | None = None) -> None:
@@ -83,11 +83,11 @@ class RoundScoring:
         self.tallies: dict[Cell, Tally] = {}
         self._correct = PictureBits()
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
-        self._fooled: dict[Cell, NDArray[np.bool_]] = {}  # of the cells alone whose pictures were made by queries
+        self._fooled: dict[Cell, NDArray[np.bool_]] = {}  # only of cells whose attack queried the defence
         self._count_cells()
 
     def observations(self) -> Observations:
-        """Returns what the format's rules see."""
+        """Returns the observations that the format gets."""
         return Observations(
             roster=self._round.roster,
             tallies=self.tallies,
@@ -112,7 +112,7 @@ class RoundScoring:
         )
 
     def outcome(self, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
-        """Returns the event that follows from the boards for the season, None where none does."""
+        """Returns the season's event that follows from the leaderboards, None if none does."""
         return self._format.round_outcome(self.observations(), actor=actor, task=task, reason=reason)
 
     def results(self, head: str) -> doc.Results:
@@ -162,7 +162,7 @@ class RoundScoring:
         )
 
     def _collect_examples(self) -> dict[str, dict[str, AdversarialExamples]]:
-        """Returns what each attack made, by attack and defence; by "" what it made for all of them."""
+        """Returns each attack's adversarial examples, by attack and defence; under "" those for all defences."""
         examples: dict[str, dict[str, AdversarialExamples]] = {}
         for attack in self._round.roster.by_side(Side.ATTACK):
             if (made := self._record.adversarial_examples(attack.id)) is not None:
@@ -174,19 +174,19 @@ class RoundScoring:
         return examples
 
     def examples_of(self, cell: Cell) -> AdversarialExamples | None:
-        """Returns the pictures that a cell's defence was shown; None for clean ones, and where there are none yet."""
+        """Returns the adversarial examples that a cell's defence was shown; None for a clean cell, or without any."""
         made = self._examples.get(cell.attack or "", {})
         return made.get(cell.defence, made.get(""))
 
     def _count_cells(self) -> None:
-        """Counts each cell, and notes which of its pictures count as classified correctly."""
+        """Counts the outcomes of each cell, and stores which of its pictures count as classified correctly."""
         made = ((attack, of, each) for attack, several in self._examples.items() for of, each in several.items())
         forfeits = {(attack, of): count_forfeits(examples.forfeits) for attack, of, examples in made}
         for _, row in groupby(self._record.cells(), key=lambda item: item[0].defence):
             self._count_row(dict(row), forfeits)
 
     def _count_row(self, row: Mapping[Cell, Answers], forfeits: Mapping[tuple[str, str], ForfeitCounts]) -> None:
-        """Counts the cells of one defence; `forfeits` are those of what each attack made, for a defence or for all."""
+        """Counts the cells of one defence. `forfeits` are by attack and defence, "" for all defences."""
         answers = np.stack(list(row.values()))
         outcomes = decide_outcomes(self._samples.labels, answers)
         made = [
@@ -223,7 +223,7 @@ class RoundScoring:
         return notes
 
     def _access_notes(self) -> list[str]:
-        """Returns what attacks could ask defences, which weighs in every number under them (X6)."""
+        """Returns a note on what attacks could ask defences, which affects every number under attack (X6)."""
         access = self._opened.contest.get("access", {"kind": "none"})
         if access["kind"] == AccessKind.NONE:
             return []
@@ -239,14 +239,14 @@ class RoundScoring:
         return [f"Attacks could query each defence: {shown}, {access['queries']:,} queries a picture{counted} (X6)."]
 
     def _resizing_notes(self) -> list[str]:
-        """Returns that the task's pictures are not played in their own size."""
+        """Returns a note if the task's pictures were resized."""
         contest, name = self._opened.contest, self._opened.task.name
         tasks = [task for task in [contest.get("task"), *contest.get("tasks", [])] if task and task.get("name") == name]
         sides = [side for task in tasks if (side := task.get("dataset", {}).get("side")) is not None]
         return [f"The task's pictures were resized to {side} x {side} pixels." for side in sides]
 
     def _met_again(self) -> list[str]:
-        """Returns the note on replays that ran on nodes where their submissions had played, if these share a kernel."""
+        """Returns a note if replays ran on nodes where their submissions had played, and sandboxes share the kernel."""
         if self._opened.contest.get("runtime", Runtime.RUNC) != Runtime.RUNC:
             return []
         steps = [step for job in self._round.planned_jobs for step in self._round.steps.get(job.id, {}).values()]
@@ -255,7 +255,7 @@ class RoundScoring:
         return [MET_AGAIN.format(", ".join(found))] if found else []
 
     def alarms(self) -> list[str]:
-        """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""
+        """Returns an alarm for each baseline that failed throughout: scores that depend on it are meaningless."""
         return [
             f"The baseline {submission.id} failed on every picture that counts: what is measured with it "
             "means nothing. Look at its faults, mend it, and play again."
@@ -264,7 +264,7 @@ class RoundScoring:
         ]
 
     def _failed_throughout(self, submission: Submission) -> bool:
-        """Returns whether nothing of a submission counts: of a defence on clean pictures, which nobody made."""
+        """Returns whether a defence failed on its clean pictures, or an attack, with faults, delivered no picture."""
         if submission.side is Side.DEFENCE:
             clean = self.tallies.get(Cell(submission.id))
             return clean is not None and (clean.faults == clean.total or not clean.complete)
@@ -276,7 +276,7 @@ class RoundScoring:
         return doc.WaitingPart.model_validate(event.model_dump(exclude={"kind"}))
 
     def _uncleared_notes(self) -> list[str]:
-        """Returns who is not accused and not cleared either: what could not be confirmed is not absent."""
+        """Returns a note for each submission that the replays neither accuse nor clear."""
         planned = self._opened.contest["replay"]["power"]
         accused = {finding.job for finding in self._round.findings}
         notes = []
@@ -329,13 +329,13 @@ class RoundScoring:
         )
 
     def _answer_seconds(self, defence: str) -> float:
-        """Returns how long a defence worked in the jobs in which it classified."""
+        """Returns how long a defence worked in its CLASSIFY jobs, in seconds."""
         planned = self._round.planned_jobs_of.get(defence, ())
         jobs = {job.id for job in planned if job.submission == defence and job.stage is Stage.CLASSIFY}
         return sum(step.seconds for job in sorted(jobs) for step in self._round.steps.get(job, {}).values())
 
     def _query_seconds(self, attack: str) -> float:
-        """Returns how long an attack worked in jobs in which it queried defences."""
+        """Returns how long an attack worked in its QUERY jobs, in seconds."""
         jobs = [job.id for job in self._round.planned_jobs_of.get(attack, ()) if job.submission != attack]
         return sum(step.attack_seconds for job in jobs for step in self._round.steps.get(job, {}).values())
 
@@ -382,7 +382,7 @@ class RoundScoring:
         )
 
     def _clean_accuracy(self, cell: Cell) -> Fraction | None:
-        """Returns how much of a cell's pictures its defence gets right where nobody attacked them."""
+        """Returns the defence's accuracy on the clean versions of a cell's pictures, None if not played yet."""
         clean, attacked = Cell(cell.defence), self._attacked.get(cell)
         if clean not in self._correct:
             return None
@@ -400,7 +400,7 @@ class RoundScoring:
         return doc.ReplayPart.model_validate(counts | {"accused": accused, "fresh_copy": copied})
 
     def _fresh_copy(self, submission: Submission) -> str:
-        """Returns whether the replays of a submission ran from a copy of its image's files, else why not."""
+        """Returns "yes" if the replays of a submission ran from a copy of its image's files, else why they did not."""
         if self._round.copied(submission.id):
             return "yes"
         if submission.baseline:
@@ -425,17 +425,17 @@ class RoundScoring:
 
 
 def _stage_order(job: events.JobRecord) -> tuple[int, str, str]:
-    """Returns where a job stands among the others: a plan's own order of cells is drawn from the secret."""
+    """Returns the sort key of a job: the plan's own order is not shown, since it is drawn from the secret."""
     return list(Stage).index(job.stage), job.submission, job.id
 
 
 def _waiting_eligibility(event: events.JobParked) -> Eligibility:
-    """Returns how a submission stands that waits: it is on no board, and no mean runs over it."""
+    """Returns the eligibility of a submission that waits: it is not ranked, and no mean includes it."""
     return Eligibility(f"waits for another run ({event.code})", counts_in_means=False)
 
 
 def _network_note(probe_event: events.ClusterProbed) -> str:
-    """Returns the note of a round that was played on a cluster whose network was not proved to be closed to players."""
+    """Returns the note on a round that was played on a cluster without proof that players have no network."""
     probe = (
         f"its last probe, of {probe_event.probed_at}, said `{probe_event.outcome}`"
         if probe_event.probed_at
@@ -446,7 +446,7 @@ def _network_note(probe_event: events.ClusterProbed) -> str:
 
 
 def leaderboard_part(board: Leaderboard, sure: Mapping[str, intervals.RowIntervals]) -> doc.LeaderboardPart:
-    """Returns a board as documents have it, with what is known of its rows' intervals, by submission."""
+    """Returns a leaderboard in the form of the results file. `sure` are the intervals of its rows, by submission."""
     return doc.LeaderboardPart(
         name=board.name,
         title=board.title,
