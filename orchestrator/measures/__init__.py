@@ -1,1 +1,1 @@
-"""Numbers about pictures."""
+"""Measures of pictures: distances, similarity, margins, and the uncertainty of means over pictures."""

@@ -1,4 +1,4 @@
-"""How sure a model is of what it predicts: the noise tolerance of rule C5, before it is averaged.
+"""The confidence of a model in its predictions: the noise tolerance of rule C5 for single pictures.
 
 X. Ling et al.: "DEEPSEC: A Uniform Platform for Security Analysis of Deep Learning Model", IEEE S&P 2019, noise
 tolerance estimation (NTE), after B. Luo et al., "Towards Imperceptible and Robust Adversarial Example Attacks against
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SUM_TOLERANCE = 1e-3
-"""How far from 1 the sum of probabilities of 32 bits may be."""
+"""The largest deviation from 1 of the sum of 32-bit probabilities."""
 
 
 class Probabilities(StrEnum):
@@ -29,16 +29,16 @@ def prediction_margins(
 ) -> NDArray[np.float64]:
     """Returns the probability of the predicted class minus the largest other one, f64 [n], from -1 to 1.
 
-    It is negative where the predicted class does not have the largest score, and NaN where a score is NaN. Infinite
-    logits are limits: classes with the largest one share the probability 1.
+    It is negative if the predicted class does not have the largest score, and NaN if a score is NaN. Infinite logits
+    are taken as limits: the classes with the largest one share the probability 1.
 
     Args:
         scores: floats [n, k] of k >= 2 classes.
-        predicted: integers [n], the class that was predicted for each picture.
-        probabilities: what the scores are.
+        predicted: integers [n], the predicted class of each picture.
+        probabilities: whether the scores are logits or probabilities.
 
     Raises:
-        ValueError: the shapes do not fit, a class does not exist, or given probabilities are none.
+        ValueError: the shapes do not match, a class does not exist, or scores given as probabilities are not.
     """
     if scores.ndim != 2 or scores.shape[1] < 2 or predicted.shape != scores.shape[:1]:  # noqa: PLR2004
         raise ValueError(f"scores of shape {scores.shape}, predictions of shape {predicted.shape}")
@@ -61,7 +61,7 @@ def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     if not logits.size:
         return logits
     largest = logits.max(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf, which is not used, and -1e308 - 1e308
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf, whose result is not used, and -1e308 - 1e308
         powers = np.where(logits == largest, 1.0, np.exp(logits - largest))
     shares: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
     return shares

@@ -1,7 +1,7 @@
 """Distances between 8-bit pictures, exactly (rule A14).
 
-All arithmetic is on integers: there is no tolerance, so a candidate is within the budget or it is not. It is done on
-the narrowest type that holds every result, because pictures are large and most of the time goes into moving them.
+All arithmetic is on integers: there is no tolerance, so a candidate is within the budget or it is not. It uses the
+narrowest type that holds every result, because pictures are large and most of the time is spent on moving memory.
 """
 
 import math
@@ -14,7 +14,7 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Budget, Norm
 
 _SHRINK_FACTOR = 1 - 2.0**-40
-"""Shrinks more than the rounding errors of a length and of its quotient together can lengthen."""
+"""This factor shrinks by more than the rounding errors of a length and of its quotient can lengthen together."""
 
 
 def within_budget(originals: Pixels, candidates: Pixels, budget: Budget) -> NDArray[np.bool_]:
@@ -25,7 +25,7 @@ def within_budget(originals: Pixels, candidates: Pixels, budget: Budget) -> NDAr
 def judge_candidates(
     originals: Pixels, candidates: Pixels, budget: Budget
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Returns what `within_budget` does, and each distance in steps of 1/255, which is for showing: it is rounded."""
+    """Returns the result of `within_budget`, and each distance in steps of 1/255, rounded, for display only."""
     if budget.norm is Norm.LINF:
         largest = linf_distance(originals, candidates)
         return largest <= math.floor(budget.epsilon), largest.astype(np.float64)
@@ -47,7 +47,7 @@ def l2_distance_squared(originals: Pixels, candidates: Pixels) -> NDArray[np.int
 
 
 def project_to_budget(originals: Pixels, candidates: Pixels, budget: Budget) -> Pixels:
-    """Returns the candidates moved into the budget: clipped per value for Linf, shrunk towards the picture for L2.
+    """Returns the candidates projected into the budget: clipped per value for Linf, shrunk towards the picture for L2.
 
     For L2 the values are rounded towards the picture, so that the result is within the budget exactly.
     """

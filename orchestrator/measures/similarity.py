@@ -2,7 +2,7 @@
 
 Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli: "Image quality assessment: from error visibility to structural
 similarity", IEEE Transactions on Image Processing 13(4), 2004, with K1 = 0.01, K2 = 0.03 and L = 255. The readings
-differ in what one mean and one variance are taken over, and are not interchangeable.
+differ in the values over which a mean and a variance are taken, and are not interchangeable.
 """
 
 from collections.abc import Callable
@@ -18,41 +18,41 @@ C2 = (0.03 * 255) ** 2
 _GAUSSIAN_RADIUS, _GAUSSIAN_SIGMA = 5, 1.5
 _UNIFORM_SIDE = 7
 _CHUNK_VALUES = 2**20
-"""How many values of pictures are worked on at a time: a dozen arrays of this size are held."""
+"""How many values of pictures are processed at a time: a dozen arrays of this size are in memory."""
 _Values = NDArray[np.float64]
 
 
 class Similarity(StrEnum):
-    """What one mean, variance and covariance are taken over."""
+    """The values over which a mean, variance and covariance are taken."""
 
     GLOBAL = "global"
     """All values of a picture, with N - 1."""
     CHANNEL = "channel"
     """All values of a channel, with N - 1; then the mean over the channels."""
     WINDOWED = "windowed"
-    """A Gaussian window of 11 x 11, sigma 1.5, wherever it fits in; then the mean over places and channels."""
+    """A Gaussian window of 11 x 11, sigma 1.5, at every position where it fits; then the mean over all of them."""
     DEEPSEC = "deepsec"
-    """A uniform window of 7 x 7 with N - 1, as scikit-image has it by default; otherwise as `WINDOWED`.
+    """A uniform window of 7 x 7 with N - 1, the default of scikit-image; otherwise as `WINDOWED`.
 
-    That is the window of DEEPSEC's program. Its numbers are others: it has 0..255 in floats, for which the scikit-image
-    of its time took L = 2.
+    It is the window of DEEPSEC's program, whose results differ: it passes values 0..255 as floats, for which
+    scikit-image then assumed L = 2.
     """
 
 
 SMALLEST_SIDE = {Similarity.WINDOWED: 2 * _GAUSSIAN_RADIUS + 1, Similarity.DEEPSEC: _UNIFORM_SIDE}
-"""Reading -> the least height and width that pictures need: that of its window."""
+"""The least height and width of pictures for a reading: the side of its window."""
 
 
 def structural_similarity(originals: Pixels, candidates: Pixels, reading: Similarity) -> NDArray[np.float64]:
-    """Returns the SSIM of each picture and its candidate, f64 [n], from -1 to 1, which is that of equal pictures.
+    """Returns the SSIM of each picture and its candidate, f64 [n], from -1 to 1; 1 for equal pictures.
 
     Args:
         originals: u8 [n, c, h, w].
         candidates: u8 [n, c, h, w].
-        reading: what is averaged over what (C4).
+        reading: the values over which means and variances are taken (C4).
 
     Raises:
-        ValueError: the shapes differ, or pictures are smaller than the window, or of a single value.
+        ValueError: the shapes differ, or pictures are smaller than the window or have a single value.
     """
     if originals.shape != candidates.shape:
         raise ValueError(f"pictures of shape {originals.shape}, candidates of shape {candidates.shape}")
@@ -67,7 +67,7 @@ def structural_similarity(originals: Pixels, candidates: Pixels, reading: Simila
 
 
 def size_problem(shape: tuple[int, ...], reading: Similarity) -> str:
-    """Returns why pictures of shape (c, h, w) have no SSIM in a reading; empty where they have."""
+    """Returns why pictures of shape (c, h, w) have no SSIM in a reading, "" if they have one."""
     _, height, width = shape
     side = SMALLEST_SIDE.get(reading, 1)
     if min(height, width) < side:

@@ -1,9 +1,9 @@
-"""How sure a number is that was measured on n pictures: intervals, comparisons, rank ranges (feature X5).
+"""The uncertainty of numbers that were measured on n pictures: intervals, comparisons, rank ranges (feature X5).
 
-Pictures are the sample: drawn independently, each shown to everybody, so that all comparisons are paired by picture.
-Every score of a board is a mean over pictures, and one picture's part of it is its contribution. What two cells share
-(a hard picture, a common defence) is in the contributions, and no model of it is needed. Methods, references and
-measured coverage: docs/statistics.md.
+The sample is the pictures: they are drawn independently, and every submission gets all of them, so all comparisons are
+paired by picture. Every score of a leaderboard is a mean over pictures of each picture's contribution. Correlations
+between cells (a hard picture, a common defence) are in the contributions, so no model of them is needed. Methods,
+references and measured coverage: docs/statistics.md.
 """
 
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 CONFIDENCE_LEVEL = 0.95
-"""How often an interval covers what it estimates, and how often a whole board errs in no comparison."""
+"""The probability that an interval covers the true value, and that a whole leaderboard has no wrong comparison."""
 MAX_DELTA_POINTS = 100.0
-"""The most that one picture can contribute to a delta, in percentage points, up or down."""
+"""The largest contribution of one picture to a delta, in percentage points, up or down."""
 _ROUNDING_TOLERANCE = 1e-9
-"""What rounding may add to a contribution, relative to the largest."""
+"""How much rounding may add to a contribution, relative to the largest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """Confidence intervals, in the unit of what was estimated.
+    """Confidence intervals, in the unit of the estimated value.
 
     Args:
         low: lower limits, f64 [...].
         high: upper limits, of the same shape; never below `low`.
-        level: how often such an interval covers what it estimates.
+        level: the probability that such an interval covers the true value.
     """
 
     low: Floats
@@ -46,13 +46,13 @@ class RankRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Every two rows of a board compared; rows in the order in which they were given.
+    """The comparisons of every two rows of a leaderboard, in the order in which the rows were given.
 
     Args:
-        p_values: f64 [m, m], adjusted for all comparisons of the board; symmetric, 1 on the diagonal.
-        better: bool [m, m]; `better[i, j]` says that row i is better than row j, beyond doubt at `level`.
-        ranges: one a row; all of them hold the true ranks at once with probability `level`.
-        level: one minus the probability of any wrong `better` on the board.
+        p_values: f64 [m, m], adjusted for all comparisons of the leaderboard; symmetric, 1 on the diagonal.
+        better: bool [m, m]; `better[i, j]` says that row i is better than row j, significantly at `level`.
+        ranges: one for each row; with probability `level` all of them contain the true ranks.
+        level: one minus the probability of any wrong `better` on the leaderboard.
     """
 
     p_values: Floats
@@ -61,7 +61,7 @@ class Comparison:
     level: float
 
     def neighbour_p_values(self) -> tuple[float, ...]:
-        """Returns the adjusted p-value of each row and the next, m - 1 of them; rows are to be given in board order."""
+        """Returns the adjusted p-values of each row and the next, m - 1 of them, if rows were given in board order."""
         return tuple(float(p) for p in np.diagonal(self.p_values, offset=1))
 
 
@@ -70,11 +70,11 @@ def accuracy_intervals(held: ArrayLike, total: int, *, level: float = CONFIDENCE
 
     Args:
         held: how many pictures were classified correctly, integers [...].
-        total: of how many pictures.
-        level: how often such an interval covers the accuracy.
+        total: the number of pictures.
+        level: the probability that such an interval covers the accuracy.
 
     Raises:
-        ValueError: if `held` is not between 0 and `total`, or `total` is not positive.
+        ValueError: `held` is not between 0 and `total`, or `total` is not positive.
 
     Wilson 1927; recommended by Newcombe 1998 and by Brown, Cai and DasGupta 2001.
     """
@@ -96,12 +96,13 @@ def delta_intervals(clean: ArrayLike, attacked: ArrayLike, *, level: float = CON
     Args:
         clean: whether each clean picture was held, bool [..., n].
         attacked: whether the same picture was held after the attack, bool [..., n].
-        level: how often such an interval covers the delta.
+        level: the probability that such an interval covers the delta.
 
     Raises:
-        ValueError: if the arrays are not boolean, disagree about the pictures, or there are none.
+        ValueError: the arrays are not boolean, differ in the number of pictures, or have none.
 
-    Bonett and Price 2012, with Student's t in place of the normal: the same as `score` of the contributions.
+    Bonett and Price 2012, with Student's t instead of the normal distribution; the same as `score_intervals` of the
+    contributions.
     """
     before, after = np.asarray(clean), np.asarray(attacked)
     if before.dtype != np.bool_ or after.dtype != np.bool_:
@@ -120,15 +121,16 @@ def score_intervals(
     """Returns the intervals of scores, in the unit of the contributions.
 
     Args:
-        contributions: what each picture contributes, [..., n]; the score is their mean over the last axis.
+        contributions: the contribution of each picture, [..., n]; the score is the mean over the last axis.
         largest: the most that a picture can contribute, up or down.
-        level: how often such an interval covers the score.
+        level: the probability that such an interval covers the score.
 
     Raises:
-        ValueError: if there are no pictures, or a contribution is not a number within `largest`.
+        ValueError: there are no pictures, or a contribution is not a number within `largest`.
 
-    Student's t of the contributions and of two added pictures that cancel out. For contributions of 0 and `largest`
-    alone that is Bonett and Price 2012; docs/statistics.md says how large the added pictures are otherwise, and why.
+    Student's t of the contributions and of two added pictures that cancel each other out. If all contributions are 0 or
+    `largest`, this is the method of Bonett and Price 2012; docs/statistics.md says how large the added pictures are
+    otherwise, and why.
     """
     parts = _scaled_contributions(contributions, largest)
     return _Sums.from_contributions(parts).intervals(largest, level)
@@ -141,21 +143,21 @@ def compare_rows(
     largest: float = MAX_DELTA_POINTS,
     level: float = CONFIDENCE_LEVEL,
 ) -> Comparison:
-    """Returns every two rows of a board compared, paired by picture.
+    """Returns the comparisons of every two rows of a leaderboard, paired by picture.
 
     Args:
-        contributions: what each picture contributes to each row, [m, n]; the rows in board order.
+        contributions: the contribution of each picture to each row, [m, n]; the rows in board order.
         more_is_better: whether a larger mean is the better score.
         largest: the most that a picture can contribute, up or down.
-        level: one minus the probability that any comparison of the board is decided wrongly.
+        level: one minus the probability that any comparison of the leaderboard is decided wrongly.
 
     Raises:
-        ValueError: if the array has no pictures or not two axes, or a contribution is not a number within `largest`.
+        ValueError: the array has no pictures or not two axes, or a contribution is not a number within `largest`.
 
-    The test of two rows is the one whose interval `score` is, on their differences. All pairs, each in both
-    directions, are one family (Holm 1979): who is whose neighbour depends on the same pictures. A rank range leaves
-    out the places of those who are beyond doubt better or worse (Mogstad, Romano, Shaikh and Wilhelm 2024). Nobody
-    is beyond doubt better without a better score, so a rank by score is always inside its range.
+    The test of two rows is that of `score_intervals` on their differences. All pairs, each in both directions, are one
+    family (Holm 1979), since the same pictures decide which rows are neighbours. A rank range excludes the ranks of
+    rows that are significantly better or worse (Mogstad, Romano, Shaikh and Wilhelm 2024). No row is significantly
+    better without a better score, so a rank by score is always inside its range.
     """
     from scipy.special import stdtr  # noqa: PLC0415  takes a quarter of a second to import
 
@@ -164,7 +166,7 @@ def compare_rows(
         raise ValueError(f"contributions of shape {parts.shape}: rows and pictures are needed")
     rows = len(parts)
     first, second = np.triu_indices(rows, 1)
-    # A row against all that follow at a time: all pairs at once would be m^2 n numbers.
+    # One row against all later rows at a time: all pairs at once would be m^2 n numbers.
     each = [_Sums.from_contributions(parts[row] - parts[row + 1 :]).statistics() for row in range(rows)]
     statistics = np.concatenate([*each, np.empty(0)])
     adjusted = _holm_adjusted(stdtr(_count_pictures(parts) + 1, -np.abs(statistics)))
@@ -179,7 +181,7 @@ def compare_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Contributions summed over n pictures, as shares of the largest: all that Student's t has to know of them."""
+    """Sums of powers of the contributions of n pictures, as shares of the largest: all that Student's t needs."""
 
     pictures: int
     first: Floats
@@ -207,10 +209,10 @@ class _Sums:
         return Intervals(low, high, level)
 
     def _regularised_mean_and_error(self) -> tuple[Floats, Floats]:
-        """Returns the mean and its standard error of the pictures and the two added ones, +size and -size.
+        """Returns the mean and standard error over the pictures and two added ones, +size and -size.
 
-        The added size is that of the pictures that make the score vary, with one picture of the largest size among
-        them: as long as hardly anything was seen, anything may come.
+        The added size is a typical size of contributions that vary, computed with one of the largest size among them:
+        as long as there is little data, any contribution may follow.
         """
         size_squared = (self.fourths + 1) / (self.squares + 1)
         count = self.pictures + 2
@@ -223,9 +225,8 @@ def _holm_adjusted(one_sided_p_values: Floats) -> Floats:
     """Returns Holm's adjusted p-values of comparisons, each tested in both directions.
 
     Args:
-        one_sided_p_values: the smaller of a comparison's two one-sided p-values, [k]. The other one is at least a
-        half, comes
-            after all of these, and is never rejected, but counts in the family of 2k.
+        one_sided_p_values: the smaller of each comparison's two one-sided p-values, [k]. The other one is at least a
+            half, comes after all of these, and is never rejected, but counts in the family of 2k.
     """
     permutation = np.argsort(one_sided_p_values, kind="stable")
     factors = 2 * len(one_sided_p_values) - np.arange(len(one_sided_p_values))
