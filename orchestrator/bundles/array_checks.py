@@ -1,7 +1,7 @@
-"""Whether a full bundle's arrays can be what they are said to be: every picture once, no answer too few.
+"""Checks that the arrays of a full bundle are possible for a round: every picture once, no answer missing.
 
-A picture that was not asked counts as held, so somebody who leaves out answers could make a defence look better. What
-is checked here holds for every honest round; nothing of it is left to the organizers' word.
+A picture that was not asked about counts as held, so somebody who leaves out answers could make a defence look better.
+Every honest round passes these checks; none of them relies on a statement of the organizers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,13 @@ from orchestrator.ledger.stores.base import array_digest
 from orchestrator.measures import norms
 
 _ATTACK_ARRAYS = {"index": ("iu", 1), "forfeits": ("u", 1), "violations": ("b", 1), "distances": ("f", 1)}
-"""Kind and number of axes of an attack's arrays."""
+"""The kinds of dtypes and the number of axes of an attack's arrays."""
 _QUERY_ARRAYS = {"queries": "i", "fooled_at": "i", "failures": "u", "given_up": "b"}
-"""Kinds of the arrays that say what was asked while pictures were made."""
+"""The kinds of dtypes of the arrays about an attack's queries."""
 
 
 def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
-    """Raises NotGenuine, naming step or cell, where the arrays of a round cannot be those of a round."""
+    """Raises NotGenuine, naming step or cell, if the arrays of a round are impossible."""
     samples = record.samples
     _check_labels(samples, record, place)
     count = len(samples)
@@ -51,7 +51,7 @@ def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
 
 
 def check_pictures(record: RoundView, place: str) -> None:
-    """Raises NotGenuine where the pictures are not the task's, or a candidate is not as far from its own as stated."""
+    """Raises NotGenuine if the pictures are not the task's, or a candidate's distance is not the stated one."""
     opening, samples = record.round.opening, record.samples
     if opening is None or samples.digest != opening.task.digest:
         raise NotGenuine(f"{place} pictures", "are not those of the task's digest")
@@ -76,18 +76,18 @@ def check_pictures(record: RoundView, place: str) -> None:
 
 
 def check_transcripts(record: RoundView, place: str) -> None:
-    """Raises NotGenuine where the queries of attacks were to be kept in full, and are not what their digests are of."""
+    """Raises NotGenuine if the contest keeps full transcripts, and one is missing or does not have its digest."""
     opening = record.round.opening
     if opening is None or opening.contest.get("access", {}).get("transcript") != Transcript.FULL:
         return
     for cell in record.queried_cells():
-        if record.round.roster[cell.attack or ""].image:  # the organizers' own attacks are not kept
+        if record.round.roster[cell.attack or ""].image:  # there are no transcripts of the organizers' own attacks
             for step in record.query_steps(cell):
                 check_transcript(record, step, f"{place} attack {cell.attack} on {cell.defence} step {step.step}")
 
 
 def check_transcript(record: RoundView, step: events.StepFinished, where: str) -> None:
-    """Raises NotGenuine where what was kept of a step's queries is not what the digest of its transcript is of."""
+    """Raises NotGenuine if a step's full transcript is missing or does not have its digest."""
     samples = record.samples
     if missing := [name for name in TRANSCRIPT_ARRAYS if name not in step.blobs]:
         raise NotGenuine(where, f"has no {missing[0]}, and the contest keeps full transcripts")
@@ -104,7 +104,7 @@ def check_transcript(record: RoundView, step: events.StepFinished, where: str) -
 
 
 def _check_handed_in(attack: Submission, examples: AdversarialExamples, where: str) -> None:
-    """Raises NotGenuine where pictures that were handed in are not those that were judged (C2)."""
+    """Raises NotGenuine if the judged pictures are not those that were submitted (C2)."""
     unchanged = (examples.forfeits == Forfeit.NONE).all() and not examples.violations.any()
     if attack.is_pictures and unchanged and array_digest(examples.pixels) != attack.pixels:
         raise NotGenuine(where, "its candidates are not the pictures that were handed in")
@@ -114,7 +114,7 @@ def _check_distances(samples: Samples, examples: AdversarialExamples, where: str
     counted = examples.forfeits == Forfeit.NONE
     inside, far = norms.judge_candidates(samples.pixels, examples.pixels, budget)
     beyond = counted & ~inside
-    as_sent = counted & ~examples.violations  # a clipped candidate is nearer than what was delivered
+    as_sent = counted & ~examples.violations  # a clipped candidate is nearer than the delivered one
     other = as_sent & (np.abs(far - examples.distances) > 1e-9 * np.maximum(far, 1))
     for bad, problem in ((beyond, "is beyond the budget and counts (A14)"), (other, "is not as far away as stated")):
         if bad.any():
@@ -131,7 +131,7 @@ def _check_labels(samples: Samples, record: RoundView, place: str) -> None:
 
 
 def _check_queries(record: RoundView, cell: Cell, count: int, place: str, on_violation: OnViolation) -> None:
-    """Checks what was made for one defence: of the first pictures, and as many queries as there are replies."""
+    """Checks the arrays of an attack on one defence: the first pictures only, and as many queries as replies."""
     steps = record.query_steps(cell)
     _check_attack(record, steps, count, place, on_violation, some=True)
     for step in steps:
@@ -165,7 +165,7 @@ def _check_attack(
     *,
     some: bool = False,
 ) -> None:
-    """Checks an attack's arrays; `some` says that it may have played the first pictures only."""
+    """Checks an attack's arrays. `some`: whether it may have played only the first pictures."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _ATTACK_ARRAYS}
     for step in steps:
         for name, (kinds, axes) in _ATTACK_ARRAYS.items():
@@ -205,7 +205,7 @@ def _check_defence(
         queried = record.query_record(cell)
         attack_examples = examples.get(cell.attack or "") if queried is None else record.cell_examples(cell)
         if cell.attack and queried is None and cell.attack not in examples and cell.defence == defence:
-            continue  # of one who left before this round: a sandbox of an earlier one saw it too; it is on no board
+            continue  # an attack that left before this round, in a reused job: no board has it
         if cell.defence != defence or (cell.attack and attack_examples is None):
             raise NotGenuine(where, "was answered by somebody else, or for an attack that did not play")
         expected = np.arange(count)
@@ -219,7 +219,7 @@ def _check_defence(
 def _checked_rows(
     record: RoundView, step: events.StepFinished, count: int, rules: PlayRules, where: str
 ) -> NDArray[np.int32]:
-    """Returns the rows of one step of a defence: of cells and pictures that there are, with possible answers."""
+    """Returns the rows of one step of a defence, checked: cells and pictures exist, and answers are possible."""
     classes = len(record.samples.classes)
     rows: NDArray[Any] = record.read_array(step, "rows") if "rows" in step.blobs else np.empty(0)
     if rows.dtype != np.int32 or rows.shape[1:] != (4,):
@@ -245,7 +245,7 @@ def _check_scores(scores: NDArray[Any], answers: NDArray[np.int32], classes: int
 
 
 def _possible_answers(answers: NDArray[np.int32], classes: int, step: events.StepFinished) -> NDArray[np.bool_]:
-    """Returns which answers can be such; a picture is left out only where the step says that its job gave up (A7)."""
+    """Returns which answers are possible. NOT_PLAYED is, only if a fault of the step says that its job gave up (A7)."""
     gave_up = any(fault.code == GaveUp.code for fault in step.faults)
     silent = (ABSTAINED, FAULTED, *([NOT_PLAYED] if gave_up else []))
     known: NDArray[np.bool_] = ((answers >= 0) & (answers < classes)) | np.isin(answers, silent)
@@ -253,7 +253,7 @@ def _possible_answers(answers: NDArray[np.int32], classes: int, step: events.Ste
 
 
 def check_secret(record: RoundView, secret: bytes, place: str) -> None:
-    """Raises NotGenuine where the secret is not the one that the round committed to before play."""
+    """Raises NotGenuine if the secret is not the one that the round committed to before play."""
     opening = record.round.opening
     if opening is None or digest(secret) != opening.commitment:
         raise NotGenuine(place, "is not the secret whose hash was recorded before play")

@@ -1,4 +1,4 @@
-"""A round's record as a bundle tells it: without pictures, and in a sealed bundle without labels and answers."""
+"""A round's record from a bundle: without pictures, and for a sealed bundle without labels and answers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Blobs, get_array
 
 FAULT = "x"
-"""Fooled, because the defence gave no valid answer (rule A7)."""
+"""The letter for fooled because the defence gave no valid answer (rule A7)."""
 OUTCOME_LETTERS = {
     PictureOutcome.CORRECT: "h",
     PictureOutcome.MISCLASSIFIED: "f",
@@ -35,18 +35,18 @@ OUTCOME_LETTERS = {
 }
 _LETTER_CODES = np.array([ord(OUTCOME_LETTERS[call]) for call in PictureOutcome], np.uint8)
 _LETTER_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, "-": NOT_ATTACKED, FAULT: FAULTED}
-"""Answers that, to pictures of class 0, are called as the letters say."""
+"""For each letter an answer that has this outcome if the picture is of class 0."""
 
 
 def encode_outcomes(labels: Labels, answers: Answers) -> str:
-    """Returns what became of each picture, a letter each."""
+    """Returns the outcome of each picture, one letter each."""
     letters = _LETTER_CODES[decide_outcomes(labels, answers)]
     letters[answers == FAULTED] = ord(FAULT)
     return letters.tobytes().decode("ascii")
 
 
 def decode_outcomes(calls: str) -> Answers:
-    """Returns answers that, to pictures of class 0, are called as these letters say. Raises KeyError for another."""
+    """Returns answers that have these outcomes if all pictures are of class 0. Raises KeyError for another letter."""
     table = np.zeros(128, np.int32)
     for letter, answer in _LETTER_ANSWERS.items():
         table[ord(letter)] = answer
@@ -56,7 +56,7 @@ def decode_outcomes(calls: str) -> Answers:
 
 
 class UnavailableBlobs:
-    """Blobs of which none is at hand."""
+    """A store without any blobs."""
 
     def put(self, data: bytes) -> str:
         """Raises StoreFault."""
@@ -69,10 +69,10 @@ class UnavailableBlobs:
 
 @dataclass(frozen=True, slots=True)
 class AttackCounts:
-    """What a sealed bundle says of an attack's pictures: how many are forfeits, and how many left the budget (A14).
+    """The counts of an attack's pictures in a sealed bundle: forfeits, and pictures beyond the budget (A14).
 
-    `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too. `malformed`
-    counts the forfeits of `domain.outcomes.MALFORMED_FORFEITS` by reason.
+    `beyond` counts the forfeits because of the budget; `violations` counts all pictures beyond it, clipped ones too.
+    `malformed` counts the forfeits of `domain.outcomes.MALFORMED_FORFEITS` by reason.
     """
 
     forfeits: int
@@ -82,18 +82,18 @@ class AttackCounts:
 
     @classmethod
     def from_examples(cls, made: AdversarialExamples) -> "AttackCounts":
-        """Returns the counts of what an attack made."""
+        """Returns the counts of an attack's adversarial examples."""
         beyond = int((made.forfeits == Forfeit.BUDGET).sum())
         malformed = {forfeit.reason: int((made.forfeits == forfeit).sum()) for forfeit in MALFORMED_FORFEITS}
         return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()), malformed)
 
     def is_possible(self, pictures: int) -> bool:
-        """Returns whether so many pictures can give these counts."""
+        """Returns whether these counts are possible for so many pictures."""
         explained = self.beyond + sum(self.malformed.values())
         return 0 <= explained <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
 
     def forfeit_array(self, pictures: int) -> NDArray[np.uint8]:
-        """Returns a `Forfeit` for each of so many pictures: as many of each kind as are counted, in no order."""
+        """Returns a `Forfeit` for each picture: as many of each kind as are counted, in arbitrary order."""
         counts = {forfeit: self.malformed.get(forfeit.reason, 0) for forfeit in MALFORMED_FORFEITS}
         counts |= {Forfeit.BUDGET: self.beyond}
         counts |= {Forfeit.MISSING: self.forfeits - sum(counts.values()), Forfeit.NONE: pictures - self.forfeits}
@@ -103,7 +103,7 @@ class AttackCounts:
 class SealedRoundView(RoundView):
     """The record of a sealed round. Its pictures are in the order of their opaque ids, and all of class 0.
 
-    An answer is 0 where the picture was held and 1 where it was fooled, so that the same rules make the same numbers.
+    An answer is 0 if the picture was held and 1 if it was fooled, so that the same rules give the same numbers.
     """
 
     has_pictures = False
@@ -120,15 +120,15 @@ class SealedRoundView(RoundView):
 
     @property
     def samples(self) -> Samples:
-        """So many grey pictures of class 0."""
+        """Grey pictures of class 0, as many as the round has."""
         return Samples(*_grey_pictures(self._count), self._class_names)
 
     def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
-        """Returns as many forfeits and violations as are counted. Which pictures they are is not known."""
+        """Returns as many forfeits and violations as are counted. It is not known which pictures they are."""
         return self._counted_examples(attack, "")
 
     def cell_examples(self, cell: Cell) -> AdversarialExamples | None:
-        """Returns the same of what an attack made for one defence."""
+        """Returns the same for a cell: of the examples made for its defence, or else for all."""
         return self._counted_examples(cell.attack or "", cell.defence) or self.adversarial_examples(cell.attack or "")
 
     def queried_cells(self) -> list[Cell]:
@@ -136,7 +136,7 @@ class SealedRoundView(RoundView):
         return [Cell(defence, attack) for attack, defence in self._attack_counts if defence]
 
     def query_record(self, cell: Cell) -> None:
-        """Returns None: a sealed bundle does not say what was asked."""
+        """Returns None: a sealed bundle has no queries."""
 
     def _counted_examples(self, attack: str, defence: str) -> AdversarialExamples | None:
         counted = self._attack_counts.get((attack, defence))
@@ -150,7 +150,7 @@ class SealedRoundView(RoundView):
         )
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
-        """Returns what became of a defence's pictures, as answers."""
+        """Returns the outcomes of a defence's pictures, as answers."""
         del count
         return {cell: decode_outcomes(calls) for cell, calls in self._outcomes.items() if cell.defence == defence}
 
@@ -160,7 +160,7 @@ class SealedRoundView(RoundView):
 
 
 class FullRoundView(RoundView):
-    """The record of a round whose labels and answers are at hand, and its pictures are not."""
+    """The record of a full round from a bundle with labels and answers, but without pictures."""
 
     has_pictures = False
 
@@ -170,7 +170,7 @@ class FullRoundView(RoundView):
 
     @property
     def samples(self) -> Samples:
-        """The labels, with grey in place of the pictures."""
+        """The labels, with grey pictures in place of the task's."""
         if self.round.opening is None:
             raise StoreFault("the ledger is empty: no round was opened")
         task = self.round.opening.task
@@ -178,7 +178,7 @@ class FullRoundView(RoundView):
         return Samples(_grey_pictures(len(labels))[0], labels, tuple(task.classes))
 
     def _read_examples(self, key: tuple[str, str], steps: list[events.StepFinished]) -> AdversarialExamples:
-        """Returns what became of an attack's candidates, with grey in their place."""
+        """Returns the forfeits, violations and distances of an attack's candidates, with grey pictures."""
         index, forfeits, violations, distances = (
             np.concatenate([self.read_array(step, name) for step in steps])
             for name in ("index", "forfeits", "violations", "distances")
@@ -197,5 +197,5 @@ class FullRoundView(RoundView):
 
 
 def _grey_pictures(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:
-    """Returns so many grey pictures [n, 1, 1, 1], and labels of class 0."""
+    """Returns `count` grey pictures [n, 1, 1, 1], and labels of class 0."""
     return np.full((count, 1, 1, 1), GREY_VALUE, np.uint8), np.zeros(count, np.int64)

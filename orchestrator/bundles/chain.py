@@ -1,4 +1,4 @@
-"""A ledger as a bundle shows it: entries in full, or withheld, with their leaf alone."""
+"""The ledgers of a bundle: each entry is shown in full, or withheld and only its leaf is shown."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores.base import GENESIS, TIME_PATTERN, LedgerEntry, entry_hash, leaf_hash
 
 RedactEvent = Callable[[Event], dict[str, Any] | None]
-"""Returns what is shown of a withheld event, empty for its leaf alone; None where the event is shown."""
+"""Returns the public part of a withheld event, {} to show only its leaf; None if the event is shown in full."""
 
 
 class _LedgerLine(BaseModel):
@@ -37,7 +37,7 @@ class _RedactedLine(_LedgerLine):
 
 @dataclass(frozen=True, slots=True)
 class ChainEntry:
-    """One entry of a chain that was checked. `event` is None where it is withheld; `public` is what is said instead."""
+    """One entry of a verified chain. If `event` is None, it is withheld, and `public` is its public part."""
 
     seq: int
     leaf: str
@@ -48,7 +48,7 @@ class ChainEntry:
 
 
 def encode_ledger(entries: Iterable[LedgerEntry], public: RedactEvent) -> bytes:
-    """Returns a ledger's entries as a bundle holds them."""
+    """Returns a ledger's entries in the form of bundles."""
     return encoding.encode_lines(_ledger_line(entry, public(entry.event)) for entry in entries)
 
 
@@ -60,11 +60,11 @@ def _ledger_line(entry: LedgerEntry, public: dict[str, Any] | None) -> dict[str,
 
 
 def read_chain(file: BinaryIO, name: str, public: RedactEvent) -> Iterator[ChainEntry]:
-    """Yields the entries of a ledger in a bundle, each checked against the one before.
+    """Yields the entries of a ledger in a bundle, and verifies each with the one before it.
 
     Raises:
-        NotGenuine: at the first entry that does not continue the chain, is no event, bears a time before that of an
-            entry in front of it, or is shown or withheld where `public` says otherwise.
+        NotGenuine: at the first entry that does not continue the chain, is not an event, has a time before that of an
+            earlier entry, or is shown although `public` withholds it.
     """
     previous, latest = GENESIS, ""
     for number, (place, value) in enumerate(encoding.decode_lines(file, name), start=1):

@@ -1,4 +1,4 @@
-"""Where two values differ first."""
+"""Compares stated values with recomputed ones, and finds the first difference."""
 
 from collections.abc import Iterable
 from itertools import zip_longest
@@ -10,14 +10,14 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine
 
 TOLERANCE = 2e-6
-"""So far, relatively, may a stated and a recomputed number lie apart that is no integer: another processor adds up in
-another order, and what is rounded to six decimals may fall on either side. Counts have to be the same, and so have
-scores, which are stated as fractions too."""
+"""The largest relative difference of a stated float and a recomputed one: another processor may add in another order,
+and rounding to six decimals may go either way. Counts have to be equal, and so have scores, which are also stated as
+exact fractions."""
 _ABSENT = object()
 
 
 def check_equal(name: str, stated: Any, found: Any) -> None:
-    """Raises NotGenuine, naming the place, where a stated value is not the one that was found."""
+    """Raises NotGenuine, naming the place, if a stated value differs from the one that was found."""
     difference = _difference(stated, found, name)
     if difference is not None:
         place, one, other = difference
@@ -25,7 +25,7 @@ def check_equal(name: str, stated: Any, found: Any) -> None:
 
 
 def check_lines(file: BinaryIO, name: str, found: Iterable[Any]) -> None:
-    """Raises NotGenuine, naming the line, where a file's values are not the ones that were found."""
+    """Raises NotGenuine, naming the line, if a file's values differ from those that were found."""
     lines = encoding.decode_lines(file, name)
     number = 0
     for number, value in enumerate(found, start=1):
@@ -38,7 +38,7 @@ def check_lines(file: BinaryIO, name: str, found: Iterable[Any]) -> None:
 
 
 def count_numbers(value: Any) -> int:
-    """Returns how many numbers a value holds."""
+    """Returns how many numbers a JSON value contains."""
     if isinstance(value, dict):
         return sum(map(count_numbers, value.values()))
     if isinstance(value, list):

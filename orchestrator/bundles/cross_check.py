@@ -1,4 +1,4 @@
-"""Whether it opens what a sealed bundle closed: the same contest, the same answers, the same counts."""
+"""Checks that a full bundle opens a sealed bundle: the same contest, the same answers, the same counts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,11 +32,11 @@ def check_opens_sealed(
     """Returns how many commitments were opened. Raises NotGenuine, naming a place in the sealed bundle.
 
     Args:
-        sealed_bundle: a sealed bundle that holds by itself.
+        sealed_bundle: a sealed bundle that was verified by itself.
         played: the rounds of the full bundle.
         contest_state: the full bundle's contest ledger.
         blobs: the full bundle's arrays.
-        judge: which rules held when the sealed bundle was made.
+        judge: returns the format with the rules at the time of the sealed bundle.
     """
     sealed_contest = read_contest(sealed_bundle)
     links = contest_state.entries
@@ -68,7 +68,7 @@ def check_opens_sealed(
 
 
 def _check_prefix(sealed_entries: Sequence[chain.ChainEntry], links: Sequence[chain.ChainEntry], place: str) -> None:
-    """Raises NotGenuine where a sealed bundle's ledger is not the beginning of the full one's."""
+    """Raises NotGenuine if a sealed bundle's ledger is not the beginning of the full bundle's."""
     for number, link in enumerate(sealed_entries):
         if number >= len(links) or (links[number].leaf, links[number].hash) != (link.leaf, link.hash):
             raise NotGenuine(f"{place} entry {link.seq}", "is not the entry of the full bundle")

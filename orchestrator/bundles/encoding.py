@@ -1,7 +1,7 @@
-"""The one form of every text in a bundle: canonical JSON (RFC 8785) in UTF-8, each value ended by a line feed.
+"""The form of all JSON in a bundle: canonical JSON (RFC 8785) in UTF-8, each value followed by a line feed.
 
-There is one way to write a value, so a reader that writes it again must get the same bytes: no spaces, no other order,
-no doubled keys, no other way to write a number.
+There is only one way to write a value, so a reader that writes it again has to get the same bytes: no spaces, no other
+order, no duplicate keys, no other form of a number.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,21 +12,21 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine
 
 MAX_LINE_BYTES = 64 * 1024**2
-"""Bytes of one value: no line of a bundle of any sensible size is longer."""
+"""The longest line, in bytes: no bundle of a reasonable size has a longer one."""
 
 
 def encode(value: Any) -> bytes:
-    """Returns a value as a bundle holds it."""
+    """Returns a value in the form of bundles."""
     return (canonical_json(value) + "\n").encode()
 
 
 def encode_lines(values: Iterable[Any]) -> bytes:
-    """Returns values one after another, each on a line."""
+    """Returns the values, one on each line."""
     return b"".join(map(encode, values))
 
 
 def decode(data: bytes, place: str) -> Any:
-    """Returns the value that these bytes are the one form of. Raises NotGenuine, naming `place`."""
+    """Returns the value of these bytes. Raises NotGenuine, naming `place`, if they are not its canonical form."""
     try:
         value = parse_json(data)
         same = encode(value) == data
@@ -38,7 +38,7 @@ def decode(data: bytes, place: str) -> Any:
 
 
 def decode_lines(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
-    """Yields each line's place and value. Raises NotGenuine at the first that has another form, or is too long."""
+    """Yields each line's place and value. Raises NotGenuine at the first that is not canonical, or too long."""
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1

@@ -1,4 +1,4 @@
-"""Checking one round of a full bundle."""
+"""Checks one round of a full bundle."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,7 +30,7 @@ SECRET_DIGITS = 64
 
 
 def full_round_view(blobs: Blobs, past: Iterable[events.Event], *, pictures: bool) -> RoundView:
-    """Returns the record of a full round, with its pictures where the bundle has them."""
+    """Returns the record of a full round, with its pictures if the bundle has them."""
     return RoundView(blobs, past) if pictures else FullRoundView(blobs, past)
 
 
@@ -42,10 +42,10 @@ def check_full_round(
     blobs: PackedBlobs,
     before: Mapping[tuple[str, str], VerifiedRound],
 ) -> tuple[VerifiedRound, CheckCounts]:
-    """Returns a round and how much was checked of it; `before` are the rounds before it.
+    """Checks a round, and returns it with the counts of what was checked; `before` are the earlier rounds.
 
     Raises:
-        NotGenuine: at the first thing that does not hold.
+        NotGenuine: at the first failed check.
     """
     folder, pictures = part.folder, bundle.manifest.pictures
     verified = VerifiedRound(part, _read_ledger(bundle, part), _read_secret(bundle, f"{folder}/{SECRET}"))

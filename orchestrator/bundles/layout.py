@@ -1,4 +1,4 @@
-"""What is in a bundle: the names of its files, and the manifest that lists them."""
+"""The layout of a bundle: the names of its files, and the manifest that lists them."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -24,11 +24,11 @@ ATTACKS = "attacks.jsonl"
 SECRET = "secret"  # noqa: S105  a file's name
 
 MAX_DOCUMENT_BYTES = 256 * 1024**2
-"""Bytes of one JSON document."""
+"""The largest JSON document, in bytes."""
 MAX_FILE_BYTES = 64 * 1024**3
 MAX_BUNDLE_BYTES = 256 * 1024**3
 MAX_REHASHED_BYTES = 1024**3
-"""Bytes of files, together, whose digests are computed where a bundle does not hold: to say which one was altered."""
+"""How many bytes of files are hashed after a failed check, to find out which file was altered."""
 MAX_ROUNDS = 10_000
 
 BundleKind = Literal["sealed", "full"]
@@ -60,17 +60,17 @@ class RoundPart(_BundleModel):
 
     @property
     def folder(self) -> str:
-        """Where its files lie in the bundle."""
+        """The folder of its files in the bundle."""
         return f"rounds/{self.round}/{self.task}"
 
 
 class BundleManifest(_BundleModel):
-    """`manifest.json`: all that the signature covers. `key` is the public key in hex, `head` the contest ledger's."""
+    """`manifest.json`, which is signed. `key` is the public key in hex, `head` that of the contest's ledger."""
 
     sparring_bundle: Literal[2] = FORMAT_VERSION
     kind: BundleKind
     pictures: bool
-    """Whether a full bundle holds the pictures too, and what the attacks made of them."""
+    """Whether a full bundle also holds the pictures and the adversarial examples."""
     contest: Slug
     software: Annotated[str, Field(max_length=40)]
     key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -80,6 +80,6 @@ class BundleManifest(_BundleModel):
 
 
 def expected_files(kind: BundleKind, rounds: Iterable[RoundPart]) -> list[str]:
-    """Returns the names of all files of a bundle but the manifest and its signature, sorted."""
+    """Returns the names of all files of a bundle except the manifest and its signature, sorted."""
     names = [f"{part.folder}/{name}" for part in rounds for name in _ROUND_FILES[kind]]
     return sorted([CONTEST, *names, *((BLOBS, BLOB_INDEX) if kind == "full" else ())])

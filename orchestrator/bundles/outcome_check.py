@@ -1,4 +1,4 @@
-"""Whether what a format noted of a round's boards follows from them, such as who was promoted (A4, A11, A12, A16)."""
+"""Checks that events which follow from a round's leaderboards, such as promotions, do (A4, A11, A12, A16)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring.round_scoring import RoundScoring
 
 ViewAtHead = Callable[[str], RoundView | None]
-"""Returns a round's record as it was when its ledger ended with this hash; None where a bundle does not tell."""
+"""Returns a round's record at the time when its ledger ended with this hash; None if the bundle does not have it."""
 
 
 def check_outcomes(
@@ -26,20 +26,20 @@ def check_outcomes(
     *,
     sealed: bool,
 ) -> int:
-    """Returns how many events of the format follow from boards at their time, of those of which the bundle tells.
+    """Returns how many events of the format were recomputed from the leaderboards of their time.
 
-    Where the format folds a whole ledger, every entry has to be one that may have happened when it did. A `sealed`
-    bundle has no answers, so that what was recorded of them is not compared with them.
+    If the format has a fold of the whole ledger, that fold has to accept every entry at its time. A `sealed` bundle has
+    no answers, so events that record results from answers are not recomputed.
 
     Raises:
-        NotGenuine: at the first that does not follow.
+        NotGenuine: at the first event that does not follow.
     """
     season, checked = Season(), 0
     fold, at = _ledger_fold(contest_state, rounds, judge), datetime.min.replace(tzinfo=UTC)
     recorded = _RecordedRounds(rounds, judge)
     for link, event in zip(contest_state.entries, contest_state.events, strict=True):
         if fold is not None:
-            # An entry that is withheld in part has no time: it was not before the one that is before it.
+            # A redacted entry has no time: use that of the entry before it, than which it is not earlier.
             at = datetime.fromisoformat(link.time) if link.time else at
             place = f"{CONTEST} entry {link.seq}"
             if isinstance(event, FormatEvent) and (name := event.recorded_round()) and not sealed:
@@ -83,7 +83,7 @@ def _outcome_follows(
 def _ledger_fold(
     contest_state: ContestState, rounds: Mapping[tuple[str, str], ViewAtHead], judge: RulesResolver
 ) -> LedgerFold | None:
-    """Returns what the contest's format makes of its ledger as everybody sees it, None where it makes nothing."""
+    """Returns the format's fold for the public version of the contest's ledger, None if it has none."""
     for source, played in contest_state.season.played_rounds.items():
         record = rounds[source](played.head)
         if record is not None and record.round.opening is not None:
@@ -94,21 +94,21 @@ def _ledger_fold(
 
 @dataclass
 class _RecordedRounds:
-    """What rounds came to. The events of one round stand together in a ledger: it is scored once for all of them."""
+    """The recomputed results of rounds. A round's events are adjacent in a ledger, so it is scored once for all."""
 
     rounds: Mapping[tuple[str, str], ViewAtHead]
     judge: RulesResolver
     _round: tuple[str, str, str] | None = None
-    """The name and the head of the round that was scored last, and who recorded it."""
+    """The name and the head of the round that was scored last, and the actor of its events."""
     _events: tuple[FormatEvent, ...] = ()
-    """What it came to before the first of them was learned: none of them changes what another one says."""
+    """The events of that round, computed before the first of them was applied; none of them affects another."""
 
     def forget(self) -> None:
-        """Notes that something else happened, after which a round may come to something else."""
+        """Discards the scored round, because another event may change its result."""
         self._round = None
 
     def was_observed(self, fold: LedgerFold, season: Season, event: FormatEvent, name: str, place: str) -> bool:
-        """Returns whether it is known that an event is what a round came to. Raises NotGenuine where it is not."""
+        """Returns whether an event could be compared with the round's result. Raises NotGenuine if it differs."""
         sources = [source for source in season.played_rounds if source[0] == name]
         if not sources:
             raise NotGenuine(place, f"is a {event.kind} event of a round that was not played yet")

@@ -1,6 +1,6 @@
 """The arrays of a full bundle: `blobs.bin` has them one after another, `blobs.jsonl` their digests and sizes.
 
-One file instead of one an array: a large round has a million steps.
+They are in one file, not one each, because a large round has a million steps.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from orchestrator.ledger.stores.base import Blobs
 MAX_BLOB_BYTES = 4 * 1024**3
 _PREAMBLE_BYTES = 10
 _MAX_HEADER_BYTES = _PREAMBLE_BYTES + 0xFFFF
-"""Bytes before the numbers, in version 1.0 of NumPy's format."""
+"""The largest number of bytes before the values, in version 1.0 of NumPy's format."""
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?P<length>..)"
     rb"\{'descr': '[<|](?P<kind>[biuf])(?P<size>[1248])', 'fortran_order': (?:True|False), "
     rb"'shape': \((?P<shape>(?:\d{1,18},|\d{1,18}(?:, \d{1,18}){1,7})?)\), \} *\n",
     re.DOTALL,
 )
-"""Truth values, integers and floats. Never objects, which would have to be unpickled."""
+"""A header of booleans, integers or floats. Never objects, which would have to be unpickled."""
 
 
 class _IndexLine(BaseModel):
@@ -47,11 +47,11 @@ def write_blobs(blobs: Blobs, digests: Iterable[str], folder: Path) -> None:
 
 
 class PackedBlobs:
-    """The blobs of a bundle, read when they are asked for and held against their digests each time.
+    """The blobs of a bundle. Each call reads a blob and verifies its digest.
 
     Args:
         packed: `blobs.bin`.
-        size: its length.
+        size: the length of `blobs.bin`.
         index: `blobs.jsonl`.
     """
 
@@ -82,7 +82,7 @@ class PackedBlobs:
         """Returns an array's bytes.
 
         Raises:
-            NotGenuine: they are not what their digest says, or no plain array.
+            NotGenuine: they do not have this digest, or are not a plain array.
             StoreFault: the bundle has no such blob.
         """
         if digest not in self._places:
@@ -100,9 +100,10 @@ class PackedBlobs:
 
 
 def _check_header(data: bytes, size: int, place: str) -> None:
-    """Raises NotGenuine for anything but the beginning of an array of numbers of so many bytes, before they are read.
+    """Raises NotGenuine unless the bytes begin an array of numbers of `size` bytes. It is called before they are read.
 
-    NumPy reads headers with more patience than strangers deserve, so the one form in which it writes them is asked for.
+    NumPy accepts more forms of headers than is safe for hostile input, so only the form in which it writes them is
+    accepted.
     """
     header = _HEADER.match(data)
     if header is None or int.from_bytes(header["length"], "little") != header.end() - _PREAMBLE_BYTES:
@@ -115,7 +116,7 @@ def _check_header(data: bytes, size: int, place: str) -> None:
 
 
 def _check_booleans(data: bytes, place: str) -> None:
-    """Raises NotGenuine for an array of truth values, its header checked, that holds something else."""
+    """Raises NotGenuine if an array of booleans has a value other than 0 and 1. Its header was checked before."""
     header = _HEADER.match(data)
     if header is not None and header["kind"] == b"b" and max(data[header.end() :], default=0) > 1:
         raise NotGenuine(place, "holds a truth value that is neither 0 nor 1")

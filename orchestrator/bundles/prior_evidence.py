@@ -1,7 +1,7 @@
-"""What a reader holds from before, and a bundle of today has to have: hashes of ledgers, and receipts.
+"""Compares a bundle with prior evidence of its reader: hashes of ledger entries, and receipts.
 
-A ledger whose end was cut, or in which an entry was changed or left out, has other hashes from there on. A bundle by
-itself cannot show that: it is compared with what left the organizers' hands earlier.
+A ledger whose end was cut, or in which an entry was changed or left out, has other hashes from there on. A bundle alone
+cannot show that, so it is compared with what the organizers published or handed out earlier.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from orchestrator.errors import NotGenuine
 
 @dataclass(frozen=True, slots=True)
 class PriorEvidence:
-    """What somebody kept: hashes of entries, as boards, pages and receipts show them, and receipts."""
+    """Prior evidence: hashes of entries, as leaderboards, pages and receipts show them, and files of receipts."""
 
     heads: Sequence[str] = ()
     receipts: Sequence[Path] = ()
@@ -30,10 +30,10 @@ NO_EVIDENCE = PriorEvidence()
 
 
 def find_evidence(bundle: Bundle, held: PriorEvidence) -> list[str]:
-    """Returns where in a bundle that holds by itself each thing is: `contest.jsonl entry 12`.
+    """Returns the place in a verified bundle of each piece of evidence, such as `contest.jsonl entry 12`.
 
     Raises:
-        NotGenuine: at the first that is not there, or is there in other words.
+        NotGenuine: at the first that is not in the bundle, or that differs from it.
     """
     evidence_places = []
     places = _entry_places(bundle) if held.heads else {}
@@ -73,7 +73,7 @@ def _receipt_place(bundle: Bundle, path: Path) -> str:
 
 
 def _matches(body: Receipt, act: contest_events.SubmissionReceived, time: str) -> bool:
-    """Returns whether a receipt says what the ledger does."""
+    """Returns whether a receipt agrees with its entry in the ledger."""
     stated = (
         body.submission,
         body.team,

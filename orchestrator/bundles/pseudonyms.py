@@ -1,6 +1,6 @@
-"""What a picture is called in a sealed bundle, and the commitment to what is withheld of it.
+"""The ids of pictures in a sealed bundle, and the commitments to their withheld labels and answers.
 
-Names and salts come from the round's secret, so that a full bundle opens what a sealed one closed.
+Ids and salts are derived from the round's secret, which a full bundle reveals.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ ID_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class PicturePseudonyms:
-    """The names and salts of one round's pictures."""
+    """The ids and salts of one round's pictures."""
 
     secret: bytes
 
     def picture_id(self, picture: int) -> str:
-        """Returns a picture's opaque id: sixteen hex digits that tell nothing of its place."""
+        """Returns a picture's opaque id: sixteen hex digits that do not reveal its position."""
         return self._mac("picture", picture).hex()[:ID_DIGITS]
 
     def salt(self, picture: int) -> bytes:
-        """Returns the 32 bytes that keep everybody from guessing what a picture's commitment commits to."""
+        """Returns the salt of 32 bytes that prevents guessing the label and answers of a picture's commitment."""
         return self._mac("salt", picture)
 
     def order(self, count: int) -> list[int]:
-        """Returns the pictures in the order of their names: a sealed bundle's."""
+        """Returns the pictures in the order of their ids, which is that of a sealed bundle."""
         return sorted(range(count), key=self.picture_id)
 
     def _mac(self, use: str, picture: int) -> bytes:
@@ -41,9 +41,9 @@ class PicturePseudonyms:
 
 
 def commitments(pseudonyms: PicturePseudonyms, labels: Labels, cells: Sequence[Answers]) -> list[str]:
-    """Returns one commitment per picture: the SHA-256 of its salt, its place, its label and its answers.
+    """Returns one commitment per picture: the SHA-256 of its salt, its position, its label and its answers.
 
-    Place, label and answers are little-endian 32-bit integers; `cells` are the answers [n] of each cell.
+    Position, label and answers are little-endian 32-bit integers; `cells` are the answers [n] of each cell.
     """
     rows: NDArray[np.int32] = np.empty((len(labels), len(cells) + 2), "<i4")
     rows[:, 0] = np.arange(len(labels))

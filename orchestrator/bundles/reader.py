@@ -1,4 +1,4 @@
-"""A bundle's folder, read with suspicion: names, sizes, digests and the signature."""
+"""Reads a bundle's folder as hostile input: checks names, sizes, digests and the signature."""
 
 import os
 import stat
@@ -28,14 +28,14 @@ from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.signatures import KEY_BYTES, SIGNATURE_BYTES, SigningKey, fingerprint, verify_signature
 
 _SIGNATURE_CONTEXT = f"sparring bundle {FORMAT_VERSION}\n"
-"""Comes before what is signed, so that no other signature of the same key can pass for a bundle's."""
+"""The prefix of the signed bytes, so that no other signature of the same key is valid for a bundle."""
 _SIGNATURE_SIZE = 2 * KEY_BYTES + 1 + 71 + 1 + 2 * SIGNATURE_BYTES + 1
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def encode_signature(manifest: bytes, key: SigningKey) -> bytes:
-    """Returns `manifest.sig`: the public key, the manifest's digest, and the signature of that, a line each."""
+    """Returns `manifest.sig`: the public key, the manifest's digest and the signature of the digest, on a line each."""
     named = digest(manifest)
     signature = key.sign((_SIGNATURE_CONTEXT + named + "\n").encode())
     return f"{key.public_key.hex()}\n{named}\n{signature.hex()}\n".encode("ascii")
@@ -45,7 +45,7 @@ def encode_signature(manifest: bytes, key: SigningKey) -> bytes:
 class Bundle:
     """A bundle whose manifest is signed, and whose files have the names and sizes that the manifest lists.
 
-    What is in a file is checked by who reads it, and against its digest by `find_altered_file`.
+    Callers that read a file check its content; `find_altered_file` compares it with its digest.
     """
 
     path: Path
@@ -53,11 +53,11 @@ class Bundle:
     key: str
     """The fingerprint of the key that signed it."""
     digest: str
-    """Of the manifest."""
+    """The digest of the manifest."""
 
     @classmethod
     def load(cls, path: Path, key: str | None = None) -> "Bundle":
-        """Opens a bundle. Raises NotGenuine at the first thing that does not hold, another key than `key` included."""
+        """Opens a bundle. Raises NotGenuine at the first failed check, also if another key than `key` signed it."""
         data = read_file(path, MANIFEST, MAX_DOCUMENT_BYTES)
         require_version(data, MANIFEST, "bundle", "sparring_bundle")
         public, named = _read_signature(path)
@@ -85,24 +85,24 @@ class Bundle:
         return _open(self.path, name)
 
     def file_size(self, name: str) -> int:
-        """Returns how long a listed file is."""
+        """Returns the size of a listed file, in bytes."""
         return next(file.size for file in self.manifest.files if file.name == name)
 
     def read_document(self, name: str) -> object:
-        """Returns the value of a JSON document. Raises NotGenuine where it is not in the one form, or too large."""
+        """Returns the value of a JSON document. Raises NotGenuine if it is not in canonical form, or too large."""
         return encoding.decode(read_file(self.path, name, MAX_DOCUMENT_BYTES), name)
 
     def read_text(self, name: str, size: int) -> str:
-        """Returns a short file of ASCII characters."""
+        """Returns the text of an ASCII file of at most `size` bytes. Raises NotGenuine for any other file."""
         try:
             return read_file(self.path, name, size).decode("ascii")
         except UnicodeDecodeError:
             raise NotGenuine(name, "is no ASCII text") from None
 
     def find_altered_file(self, most: int = MAX_BUNDLE_BYTES) -> NotGenuine | None:
-        """Returns what is wrong with the first file whose digest is not the one that was signed, None without one.
+        """Returns the error of the first file whose digest differs from the signed one, None if there is none.
 
-        No more than `most` bytes are read: the smaller files come first, the others are left out.
+        It reads at most `most` bytes, smaller files first, and skips the other files.
         """
         by_size = sorted(self.manifest.files, key=lambda file: file.size)
         totals = accumulate(file.size for file in by_size)
@@ -138,10 +138,10 @@ class Bundle:
 
 
 def require_version(data: bytes, place: str, what: str, key: str) -> None:
-    """Raises NotGenuine where a document says by this key that it is of another version.
+    """Raises NotGenuine if the document's value at `key` says that it has another version.
 
-    It is asked before the signature, which other versions made of other bytes. A document that cannot be read is for
-    who reads it to refuse. Receipts of version 1 did not have the key.
+    It is checked before the signature, which other versions computed over other bytes. It accepts a document that
+    cannot be parsed, which the caller has to refuse. Receipts of version 1 did not have the key.
     """
     try:
         document = parse_json(data)
@@ -155,7 +155,7 @@ def require_version(data: bytes, place: str, what: str, key: str) -> None:
 
 
 def parse_model(kind: type[M], value: object, place: str) -> M:
-    """Returns a value as a model. Raises NotGenuine where it is none."""
+    """Returns a value as a model. Raises NotGenuine if it is not valid."""
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -165,7 +165,7 @@ def parse_model(kind: type[M], value: object, place: str) -> M:
 
 
 def _read_signature(path: Path) -> tuple[bytes, str]:
-    """Returns the public key and the signed digest in `manifest.sig`, once the signature is seen to fit both."""
+    """Returns the public key and the signed digest in `manifest.sig`, after verifying the signature."""
     data = read_file(path, SIGNATURE, _SIGNATURE_SIZE)
     lines = data.decode("ascii", "replace").split("\n")
     shape = [2 * KEY_BYTES, 71, 2 * SIGNATURE_BYTES, 0]
@@ -181,7 +181,7 @@ def _read_signature(path: Path) -> tuple[bytes, str]:
 
 
 def read_file(root: Path, name: str, limit: int) -> bytes:
-    """Returns a plain file of at most `limit` bytes. Raises NotGenuine for anything else, links included."""
+    """Returns the bytes of a regular file of at most `limit` bytes. Raises NotGenuine for others, also for links."""
     with _open(root, name) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -190,7 +190,7 @@ def read_file(root: Path, name: str, limit: int) -> bytes:
 
 
 def _open(root: Path, name: str) -> BinaryIO:
-    """Opens a plain file for reading: no link, no pipe that would never answer."""
+    """Opens a regular file for reading. It refuses links, and does not block on a pipe."""
     try:
         handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError) as error:

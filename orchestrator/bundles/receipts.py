@@ -1,4 +1,4 @@
-"""A receipt that a team gets for its submission: signed when it is handed out, and checked by whoever has it."""
+"""The receipt that a team gets for its submission. The organizers sign it, and anybody can verify it."""
 
 import json
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ _UNSIGNED = "00" * SIGNATURE_BYTES
 
 
 class Receipt(BaseModel):
-    """What a team gets for a submission, signed by the organizers' key, so that nobody can deny it later.
+    """A receipt for a submission, signed with the organizers' key, so that nobody can deny it later.
 
-    Everything but `signature` is signed, as canonical JSON; `key` is public. `entry` is the number of its entry in the
-    contest's ledger and `head` that entry's hash: a ledger from which it was taken out has another there.
+    Everything except `signature` is signed, as canonical JSON; `key` is the public key. `entry` is the number of the
+    submission's entry in the contest's ledger, and `head` that entry's hash: if the entry is removed, the ledger has
+    another hash there.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -44,35 +45,35 @@ class Receipt(BaseModel):
 
     @classmethod
     def create_signed(cls, key: SigningKey, **said: object) -> "Receipt":
-        """Returns a receipt that says this, signed; `said` is everything but `key` and `signature`."""
+        """Returns a signed receipt with these fields; `said` is everything except `key` and `signature`."""
         unsigned = cls.model_validate(said | {"key": key.public_key.hex(), "signature": _UNSIGNED})
         return unsigned.model_copy(update={"signature": key.sign(unsigned.signed_bytes()).hex()})
 
     def signed_bytes(self) -> bytes:
-        """Returns what is signed."""
+        """Returns the bytes that are signed."""
         return canonical_json(self.model_dump(mode="json", exclude={"signature"})).encode()
 
     def document(self) -> dict[str, Any]:
-        """Returns the receipt as it is handed out: its keys in order, the signature last."""
+        """Returns the receipt as JSON for its file: its keys in order, the signature last."""
         fields: dict[str, Any] = json.loads(self.signed_bytes())
         return fields | {"signature": self.signature}
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedReceipt:
-    """A receipt that is signed by its key, which has this fingerprint."""
+    """A receipt whose signature is verified; `key` is the fingerprint of its key."""
 
     receipt: Receipt
     key: str
 
 
 def encode_receipt(document: Any) -> bytes:
-    """Returns a receipt's file. Raises ValueError for what is no JSON document."""
+    """Returns the bytes of a receipt's file. Raises ValueError if the document is not JSON."""
     return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def verify_receipt(path: Path, key: str | None = None) -> VerifiedReceipt:
-    """Returns a receipt that is genuine. Raises NotGenuine where its signature does not fit, or another key signed."""
+    """Verifies and returns a receipt. Raises NotGenuine if its signature is wrong, or not that of `key`."""
     name = path.name
     data = read_file(path.parent, name, MAX_RECEIPT_BYTES)
     require_version(data, printable(name), "receipt", "sparring_receipt")

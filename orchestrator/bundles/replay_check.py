@@ -1,4 +1,4 @@
-"""The replays of a round, followed from its secret: what was asked again, and what it proves (X3)."""
+"""Repeats the judgements of a round's replays, from its secret and its answers (X3)."""
 
 from collections.abc import Mapping
 
@@ -17,10 +17,10 @@ from orchestrator.ledger.read_model import RoundView
 
 
 class ReplayCheck:
-    """Goes through a round's ledger and judges again what was judged, where it was judged.
+    """Reads a round's ledger and repeats every judgement at its entry.
 
-    Copies from an earlier round are held against that round. A finding against an attack compares pictures, so it is
-    made again only where the bundle has them.
+    Copies from an earlier round are compared with that round. A finding against an attack compares pictures, so it is
+    repeated only if the bundle has them.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class ReplayCheck:
         self._checked_jobs: set[str] = set()
 
     def check(self, record: RoundView) -> int:
-        """Returns how many replays were judged again; `record` is empty and learns the round's events.
+        """Returns how many replays were judged again. `record` has to be empty; the round's events are applied to it.
 
         Raises:
-            NotGenuine: at the first entry that is another than follows from those before it.
+            NotGenuine: at the first entry that does not follow from those before it.
         """
         before = ""
         for link in self._round.entries:
@@ -94,7 +94,7 @@ class ReplayCheck:
         }
 
     def _check_verdict(self, record: RoundView, event: events.ReplayJudged, place: str) -> None:
-        """Judges a defence's replay again: this event, and the finding that has to follow it, if any."""
+        """Judges a defence's replay again: compares this event, and expects the finding that follows, if any."""
         job = _planned_job(record, event.job, place)
         play, verdict = findings.verdict_on_record(record, job, self._parameters)
         comparison.check_equal(
@@ -106,7 +106,7 @@ class ReplayCheck:
         self._checked_jobs.add(job.id)
 
     def _check_finding(self, record: RoundView, event: events.FindingMade, place: str) -> None:
-        """Makes a finding against an attack again. One against a defence follows from its replay, and only so."""
+        """Repeats a finding against an attack or from queries. One against a defence may only follow its replay."""
         job = _planned_job(record, event.job, place)
         submission = record.round.roster[job.submission]
         if event.finding is FindingKind.QUERIES:
@@ -124,13 +124,13 @@ class ReplayCheck:
             _check_same(event, found, place)
 
     def _check_queries(self, record: RoundView, job: events.JobRecord) -> None:
-        """Raises NotGenuine where queries were asked again, and nobody noted what that proved."""
+        """Raises NotGenuine if the repeated queries of a job prove a finding that is not in the ledger."""
         found = query_determinism.query_finding(record, job, self._parameters.design.noise)
         if found is not None and found.id not in {known.id for known in record.round.findings}:
             raise NotGenuine(self._ledger, f"has no finding {found.id}, which follows from the queries of {job.id}")
 
     def _check_on_record(self, record: RoundView, job: events.JobRecord) -> None:
-        """Raises NotGenuine where a replay was played, and nobody noted what it covered or proved."""
+        """Raises NotGenuine if a replay has no judgement in the ledger, or proves a finding that is not there."""
         submission = record.round.roster[job.submission]
         if submission.side is Side.DEFENCE:
             if job.id not in record.round.replay_coverage:
@@ -150,6 +150,6 @@ def _planned_job(record: RoundView, name: str, place: str) -> Job:
 
 
 def _check_same(event: events.FindingMade, found: Finding, place: str) -> None:
-    """Raises NotGenuine where a finding on record is another than follows from the record."""
+    """Raises NotGenuine if a finding in the ledger differs from the one that follows from the record."""
     expected = findings.finding_event(found).model_dump(mode="json")
     comparison.check_equal(place, event.model_dump(mode="json"), expected)

@@ -1,4 +1,4 @@
-"""A round in full: labels, answers and forfeits as lists, the secret, and every commitment opened."""
+"""The lists of a full round: labels, answers, forfeits, and what opens every commitment."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,11 +15,11 @@ from orchestrator.domain.submissions import Side
 from orchestrator.ledger.read_model import RoundView
 
 _PICTURE_ARRAYS = frozenset({"candidates", "sampled_pixels", "shown", "shown_gradients"})
-"""What of a step's arrays shows pictures, or is as large."""
+"""The arrays of a step that contain pictures, or are as large."""
 
 
 def full_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
-    """Returns what the lists of a full round hold, by file: `pictures.jsonl`, `cells.jsonl`, `attacks.jsonl`."""
+    """Returns the lists of a full round, by file: `pictures.jsonl`, `cells.jsonl`, `attacks.jsonl`."""
     labels, cells, pseudonyms = record.samples.labels, sorted_cells(record), PicturePseudonyms(secret)
     commitment = commitments(pseudonyms, labels, list(cells.values()))
     return {
@@ -74,7 +74,7 @@ def _distances(distances: NDArray[np.float64]) -> list[float | None]:
 
 
 def blob_digests(past: Iterable[events.Event], *, pictures: bool) -> set[str]:
-    """Returns the blobs of a round that a full bundle may hold: what its numbers follow from, pictures where wanted.
+    """Returns the digests of the blobs that a full bundle may hold: without `pictures`, those that numbers need.
 
     Standard error is never among them.
     """

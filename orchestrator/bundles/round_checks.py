@@ -1,4 +1,4 @@
-"""What checking a sealed and a full round have in common."""
+"""Checks that sealed and full rounds have in common."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from orchestrator.errors import NotGenuine, StoreFault, UsageError
 from orchestrator.intake.contest_file import ContestFile
 
 RulesResolver = Callable[[Season, events.RoundOpened], tuple[Format[Any], SeasonState]]
-"""Returns the format with the rules that hold, and what the season says of the submissions of a round."""
+"""Returns the format with the rules in force, and the part of the season that affects a round."""
 
 _IMPOSSIBLE_VALUE_ERRORS = (
     StoreFault,
@@ -32,14 +32,14 @@ _IMPOSSIBLE_VALUE_ERRORS = (
     TypeError,
     ValueError,
 )
-"""What our own code raises on values that it would never have written."""
+"""Errors that our own code raises for values that it would never have written."""
 _MAX_DIGITS = 30
-"""No rule has a number of more digits before or after the point; a hostile one could take all memory."""
+"""The largest number of digits of a number in rules; a hostile one could use up all memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """How much was checked of one round: see Verified."""
+    """How much was checked in one round: see `verifier.VerificationReport`."""
 
     entries: int
     withheld: int
@@ -59,12 +59,12 @@ class VerifiedRound:
 
     @property
     def events(self) -> list[events.Event]:
-        """What happened."""
+        """The events of its ledger."""
         return [link.event for link in self.entries if link.event is not None]
 
 
 def check_end(links: Sequence[chain.ChainEntry], part: RoundPart, name: str) -> None:
-    """Raises NotGenuine where a round's ledger is not the complete one that the contest's ledger tells of."""
+    """Raises NotGenuine if a round's ledger is not the complete one that the contest's ledger names."""
     if not links or links[-1].hash != part.head:
         raise NotGenuine(name, "does not end with the hash that the contest's ledger has for this round")
     if not isinstance(links[-1].event, events.RoundClosed):
@@ -73,7 +73,7 @@ def check_end(links: Sequence[chain.ChainEntry], part: RoundPart, name: str) -> 
 
 @contextmanager
 def untrusted(place: str) -> Iterator[None]:
-    """Turns what our code raises on impossible values into NotGenuine at a place."""
+    """Converts errors that our code raises for impossible values into NotGenuine at a place."""
     try:
         yield
     except _IMPOSSIBLE_VALUE_ERRORS as error:
@@ -85,7 +85,7 @@ def untrusted(place: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ContestState:
-    """A bundle's contest ledger: its entries, the act that each is or is said to be, and the season that they tell."""
+    """A bundle's contest ledger: its entries, the event of each, possibly redacted, and the resulting season."""
 
     entries: list[chain.ChainEntry]
     events: list[contest_events.ContestEvent]
@@ -93,10 +93,10 @@ class ContestState:
 
 
 def read_contest(bundle: Bundle) -> ContestState:
-    """Returns what a bundle's contest ledger tells, once its chain holds.
+    """Reads and checks a bundle's contest ledger.
 
     Raises:
-        NotGenuine: the chain breaks, does not end where the manifest says, or tells another contest, key or rounds.
+        NotGenuine: the chain is broken, does not end as the manifest says, or has another contest, key or rounds.
     """
     manifest, contest = bundle.manifest, ContestState([], [], Season())
     with bundle.open_file(CONTEST) as file:
@@ -127,7 +127,7 @@ def read_contest(bundle: Bundle) -> ContestState:
 
 
 def _takes_in(act: contest_events.ContestEvent, closed: str) -> bool:
-    """Returns whether something comes to the contest with this act that did not arrive before submissions closed."""
+    """Returns whether this event brings in a submission that did not arrive before submissions closed."""
     if isinstance(act, contest_events.SubmissionArrived):
         return not act.last_byte or act.last_byte >= closed
     return isinstance(act, contest_events.SubmissionReceived) and not act.arrival
@@ -138,14 +138,14 @@ def _played_rounds(season: Season) -> list[tuple[str, str, str]]:
 
 
 def check_opened(opened: events.RoundOpened, part: RoundPart, place: str) -> ContestFile:
-    """Returns the contest file that a round was opened with. Raises NotGenuine where it is another round's."""
+    """Returns the contest file that a round was opened with. Raises NotGenuine if it is another round."""
     if (opened.round, opened.phase, opened.task.name) != (part.round, part.round, part.task):
         raise NotGenuine(place, f"opens the round {printable(opened.round)} of {printable(opened.task.name)}")
     return parse_model(ContestFile, opened.contest, place)
 
 
 def check_roster(roster: Roster, season: Season, file: ContestFile, place: str) -> None:
-    """Raises NotGenuine where somebody plays who was not received so, or a time or a team is another."""
+    """Raises NotGenuine if a submission plays that was not received, or differs from the one that was received."""
     for one in roster:
         entry = season.entries.get(one.id)
         if entry is None and not one.baseline and not file.submissions:
@@ -161,7 +161,7 @@ def check_roster(roster: Roster, season: Season, file: ContestFile, place: str) 
 def resolve_checked_rules(
     judge: RulesResolver, season: Season, opened: events.RoundOpened
 ) -> tuple[Format[Any], SeasonState]:
-    """Returns what `judge` does. Raises NotGenuine for rules that no contest has."""
+    """Returns the result of `judge`. Raises NotGenuine if the rules have numbers that no contest has."""
     contest_format, standings = judge(season, opened)
     _check_numbers(contest_format.rules)
     return contest_format, standings

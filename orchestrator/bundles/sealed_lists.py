@@ -1,8 +1,8 @@
-"""A sealed round: enough to count everything again, and nothing that tells a label.
+"""The lists of a sealed round: enough to recompute every count, and nothing that reveals a label.
 
-`round.json` says what the withheld entries of the ledger would: how the round was opened, what was finished, how many
-of an attack's pictures are forfeits, findings as codes. `cells.jsonl` has one letter a picture, `pictures.jsonl` their
-opaque ids with a commitment each to what is withheld.
+`round.json` replaces the withheld entries of the ledger: how the round was opened, what was finished, how many of an
+attack's pictures are forfeits, findings as codes. `cells.jsonl` has one letter for each picture, `pictures.jsonl` their
+opaque ids, each with a commitment to the withheld label and answers.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring.results_file import Results, SubmissionPart
 
 MEASURED_FIELDS = ("sandboxes", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings")
-"""Of a submission's results, what no array tells: taken over as the organizers state it."""
+"""The fields of a submission's results that cannot be recomputed: a sealed bundle has the organizers' numbers."""
 MAX_PICTURES = 10_000_000
 
 _Count = Annotated[int, Field(ge=0, le=MAX_PICTURES)]
@@ -43,7 +43,7 @@ class FaultCount(_SealedModel):
 
 
 class WorkPart(_SealedModel):
-    """All jobs of one stage of one submission; `finished` says whether none is left.
+    """All jobs of one stage of one submission; `finished` says whether all are finished.
 
     `fresh_copy` says whether they are replays that ran from a fresh copy of the image.
     """
@@ -57,7 +57,7 @@ class WorkPart(_SealedModel):
 
 
 class MalformedPart(_SealedModel):
-    """Forfeits of what was delivered and is no picture like its own, by reason."""
+    """How many delivered arrays are forfeits for their form, by reason."""
 
     type: _Count
     shape: _Count
@@ -65,7 +65,7 @@ class MalformedPart(_SealedModel):
 
 
 class AttackPart(_SealedModel):
-    """See bundles.bundle_records.AttackCounts; `defence` is for whom the pictures were made, empty for all."""
+    """See bundles.bundle_records.AttackCounts; `defence` is the one that the pictures were made for, empty for all."""
 
     attack: str
     defence: str = ""
@@ -75,7 +75,7 @@ class AttackPart(_SealedModel):
     malformed: MalformedPart
 
     def counts(self) -> AttackCounts:
-        """Returns the same for those who count."""
+        """Returns the counts as an `AttackCounts`."""
         return AttackCounts(self.forfeits, self.beyond, self.violations, self.malformed.model_dump())
 
 
@@ -90,15 +90,15 @@ class SealedRound(_SealedModel):
 
 
 def sorted_cells(record: RoundView) -> dict[Cell, Answers]:
-    """Returns the answers of every cell that was played, in the one order of a bundle: by defence, then by attack."""
+    """Returns the answers of every cell that was played, in the order of bundles: by defence, then by attack."""
     return dict(sorted(record.cells(), key=lambda item: (item[0].defence, item[0].attack or "")))
 
 
 def sealed_round_lists(record: RoundView, secret: bytes, *, withholds_outcomes: bool) -> dict[str, Any]:
-    """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two.
+    """Returns the contents of a sealed round's files, by name: `round.json`, and the lines of the other two.
 
-    With `withholds_outcomes` nothing is said of what became of single pictures (`Format.withholds_outcomes`), nor of
-    what a defence used: a fault of its, which is a picture that counts as misclassified, costs time.
+    With `withholds_outcomes` they contain neither outcomes of single pictures (`Format.withholds_outcomes`) nor what a
+    defence used: a fault of a defence, which is a picture that counts as misclassified, costs time.
     """
     cells = sorted_cells(record)
     labels = record.samples.labels
@@ -178,7 +178,7 @@ def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
 def sealed_round_view(
     sealed: SealedRound, shown: Sequence[events.Event], calls: Mapping[Cell, str], pictures: int
 ) -> SealedRoundView:
-    """Returns the record that a sealed round's files tell; `shown` are the events that its ledger shows."""
+    """Returns the record from a sealed round's files; `shown` are the events that are not withheld in its ledger."""
     past: list[events.Event] = [sealed.opened]
     past += [event for event in shown if isinstance(event, events.SubmissionAdmitted)]
     past.append(events.PlanMade(jobs=[_work_job(work) for work in sealed.work]))
@@ -217,7 +217,7 @@ def _work_events(work: WorkPart) -> list[events.Event]:
 
 
 def rounded_measurements(results: Results, *, withholds_outcomes: bool) -> dict[str, dict[str, Any]]:
-    """Returns, by submission, what was measured, to two figures (rule A2); see `sealed_round_lists`."""
+    """Returns the measured fields of each submission, rounded to two figures (A2); see `sealed_round_lists`."""
     parts = (
         [redaction.without_faults(part) for part in results.submissions] if withholds_outcomes else results.submissions
     )
@@ -229,11 +229,11 @@ def rounded_measurements(results: Results, *, withholds_outcomes: bool) -> dict[
 
 
 def with_measurements(results: Results, measured: Mapping[str, Mapping[str, Any]]) -> Results:
-    """Returns results with what was measured, which no array tells."""
+    """Returns the results with these measured fields."""
     parts: list[SubmissionPart] = [part.model_copy(update=dict(measured[part.id])) for part in results.submissions]
     return results.model_copy(update={"submissions": parts})
 
 
 def measurements_in(results: Results) -> dict[str, dict[str, Any]]:
-    """Returns what results state as measured, by submission."""
+    """Returns the measured fields of each submission in the results."""
     return {part.id: {name: getattr(part, name) for name in MEASURED_FIELDS} for part in results.submissions}

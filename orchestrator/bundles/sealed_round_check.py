@@ -1,4 +1,4 @@
-"""Checking one round of a sealed bundle."""
+"""Checks one round of a sealed bundle."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -51,7 +51,7 @@ class _CellLine(BaseModel):
 def check_sealed_round(
     bundle: Bundle, part: RoundPart, season: Season, judge: RulesResolver
 ) -> tuple[SealedRoundView, CheckCounts]:
-    """Returns a round's record and how much was checked. Raises NotGenuine at the first thing that does not hold."""
+    """Checks a round, and returns its record with the counts. Raises NotGenuine at the first failed check."""
     links = read_ledger(bundle, part)
     record, pictures, cells = read_round(bundle, part, links, season)
     stated = read_results(bundle, part)
@@ -65,7 +65,7 @@ def check_sealed_round(
         measured = measurements_in(stated)
         if [one.id for one in stated.submissions] != [one.id for one in recounted.submissions]:
             raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")
-        # What was asked is in no sealed list: it is taken over as stated, and checked when the full bundle opens this.
+        # Sealed lists have no queries: the stated numbers are used, and checked when a full bundle opens this one.
         recounted = recounted.model_copy(update={"queries": stated.queries})
         body = with_measurements(recounted, measured).model_dump(mode="json")
     comparison.check_equal(place, bundle.read_document(place), body)
@@ -74,7 +74,7 @@ def check_sealed_round(
 
 
 def read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
-    """Returns the entries of a round's ledger, checked."""
+    """Reads and checks the entries of a round's ledger."""
     name = f"{part.folder}/{LEDGER}"
     with bundle.open_file(name) as file:
         links = list(chain.read_chain(file, name, redaction.redact_sealed_event))
@@ -85,7 +85,7 @@ def read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
 def read_round(
     bundle: Bundle, part: RoundPart, links: list[chain.ChainEntry], season: Season
 ) -> tuple[SealedRoundView, list[_PictureLine], int]:
-    """Returns the record that a round's files tell, its pictures' commitments, and the number of its cells."""
+    """Returns the record from a round's files, its pictures' commitments, and the number of its cells."""
     name = f"{part.folder}/{ROUND}"
     sealed = parse_model(SealedRound, bundle.read_document(name), name)
     file = check_opened(sealed.opened, part, f"{name} opened")
@@ -104,7 +104,7 @@ def read_round(
 
 
 def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolver, season: Season) -> Results:
-    """Returns the results that a sealed round's files give, nothing measured among them."""
+    """Returns the results recomputed from a sealed round's files, without measured fields."""
     opening = record.round.opening
     if opening is None:
         raise ValueError("no round was opened")
@@ -113,7 +113,7 @@ def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolv
 
 
 def read_results(bundle: Bundle, part: RoundPart) -> Results:
-    """Returns the results that are stated. Raises NotGenuine where they are not written as this software does."""
+    """Returns the stated results. Raises NotGenuine if they are not in the form that this software writes."""
     name = f"{part.folder}/{RESULTS}"
     value = bundle.read_document(name)
     stated = parse_model(Results, value, name)

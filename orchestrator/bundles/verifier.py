@@ -1,8 +1,8 @@
-"""A bundle, checked: signature, chains, commitments, and every number counted again. Nothing outside it is needed.
+"""Verifies a bundle by itself: signature, chains, commitments, and every number, which it computes again.
 
-What is checked comes from anybody. The first thing that does not hold is raised as NotGenuine, with its place; a file
-that is not the one that was signed is named even where something else shows first that it was changed. Digests of files
-are computed last: then every byte was read as what the layout says it is, and none was hashed for nothing.
+Bundles are hostile input. The first failed check is raised as NotGenuine, with its place. If a file is not the one that
+was signed, the error names it even if another check fails first. Digests of files are computed last: by then every file
+was read in the form that the layout requires, and no bytes were hashed in vain.
 """
 
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ from orchestrator.ledger.read_model import RoundView
 
 @dataclass
 class VerificationReport:
-    """What was checked of a bundle that holds.
+    """How much was checked in a bundle that passed.
 
-    `entries` are those of all ledgers, `withheld` those of which only the leaf is shown. `numbers` are in results
-    files, all found again, but for what was measured where the bundle is sealed. `replays` were followed from the
-    round's secret and judged again, `outcomes`, such as promotions, follow from the boards at their time, and
-    `commitments_opened` are the commitments of a sealed bundle that this one opens. `evidence_found` says where each
-    thing is that its reader held.
+    `entries` counts the entries of all ledgers, `withheld` those of which only the leaf is shown. `numbers` counts the
+    numbers in results files; all were recomputed, except measured ones in a sealed bundle. `replays` were repeated from
+    the round's secret and judged again. `outcomes` counts events, such as promotions, that follow from the leaderboards
+    of their time. `commitments_opened` are the commitments of a sealed bundle that this one opens. `evidence_found` has
+    the place of each piece of the reader's prior evidence.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class VerificationReport:
     evidence_found: list[str] = field(default_factory=list)
 
     def add_round(self, name: str, seen: CheckCounts) -> None:
-        """Counts a round."""
+        """Adds the counts of a round."""
         self.rounds.append(name)
         for name_of_count in CheckCounts.__slots__:
             setattr(self, name_of_count, getattr(self, name_of_count) + getattr(seen, name_of_count))
@@ -63,16 +63,16 @@ class VerificationReport:
 def verify_bundle(
     bundle: Bundle, judge: RulesResolver, sealed: Bundle | None = None, held: PriorEvidence = NO_EVIDENCE
 ) -> VerificationReport:
-    """Returns what was checked.
+    """Verifies a bundle and returns how much was checked.
 
     Args:
-        bundle: what is checked.
-        judge: which rules hold for a round, and what its season says of the submissions.
-        sealed: an earlier bundle of the same contest, whose commitments this one has to open.
-        held: what the reader kept from before, which has to be in it.
+        bundle: the bundle to verify.
+        judge: returns the format with the rules of a round, and the season's eligibilities.
+        sealed: an earlier sealed bundle of the same contest, whose commitments this one has to open.
+        held: the prior evidence of the reader, which has to be in the bundle.
 
     Raises:
-        NotGenuine: at the first thing that does not hold.
+        NotGenuine: at the first failed check.
         UsageError: only a full bundle opens a sealed one.
     """
     if sealed is not None and (bundle.manifest.kind, sealed.manifest.kind) != ("full", "sealed"):
@@ -89,7 +89,7 @@ def verify_bundle(
 
 
 def _combined_error(altered: NotGenuine, found: NotGenuine) -> NotGenuine:
-    """Returns the error of a file that was altered, as exactly placed as what does not hold with it."""
+    """Returns the error of an altered file, at the more exact place of the check that failed because of it."""
     [file], [inside] = altered.problems, found.problems
     if inside.place.startswith(file.place):
         return NotGenuine(inside.place, f"{inside.what}; {file.place} is not the file that was signed")
@@ -125,7 +125,7 @@ def _check_sealed(bundle: Bundle, contest: ContestState, judge: RulesResolver, v
 
 
 def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | None:
-    """Returns the record of a sealed round, of which only the last state is known."""
+    """Returns the record of a sealed round if `head` is its end, else None: only its last state is known."""
     return record if head == part.head else None
 
 
@@ -152,7 +152,7 @@ def _check_opens_sealed(
     blobs: PackedBlobs,
     judge: RulesResolver,
 ) -> int:
-    """Returns how many commitments of a sealed bundle are opened, once it holds by itself."""
+    """Verifies a sealed bundle by itself, then returns how many of its commitments are opened."""
     try:
         verify_bundle(sealed, judge)
     except NotGenuine as error:

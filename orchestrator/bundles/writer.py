@@ -1,4 +1,4 @@
-"""Writing a bundle: what may be shown of a contest, in files, with a manifest that is signed."""
+"""Writes a bundle: the files with what may be published of a contest, and a signed manifest."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ from orchestrator.signatures import SigningKey
 
 @dataclass(frozen=True)
 class RoundSource:
-    """One round to be published: its ledger, its record with the arrays, its secret, its results."""
+    """One round to publish: its ledger, its record with the arrays, its secret and its results."""
 
     part: RoundPart
     entries: Sequence[LedgerEntry]
@@ -49,12 +49,12 @@ class RoundSource:
 
 
 def write_contest(folder: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes what is shown of a contest's ledger."""
+    """Writes the public form of a contest's ledger."""
     _write_file(folder / CONTEST, chain.encode_ledger(entries, redaction.redact_contest_event))
 
 
 def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, season: Season) -> None:
-    """Writes a sealed round; its results are counted from what is written, so that everybody gets the same."""
+    """Writes a sealed round. Its results are computed from the written files, so that every reader gets the same."""
     if source.record.round.opening is None:
         raise ValueError("no round was opened")
     contest_format, standings = judge(season, source.record.round.opening)
@@ -80,7 +80,7 @@ def write_results(folder: Path, part: RoundPart, results: Results) -> None:
 
 
 def write_full_round(folder: Path, source: RoundSource) -> None:
-    """Writes a full round, its results included."""
+    """Writes a full round, with its results."""
     at = folder / source.part.folder
     _write_file(at / LEDGER, chain.encode_ledger(source.entries, redaction.redact_full_event))
     _write_file(at / SECRET, (source.secret.hex() + "\n").encode("ascii"))
@@ -90,10 +90,10 @@ def write_full_round(folder: Path, source: RoundSource) -> None:
 
 
 def write_blobs(folder: Path, sources: Iterable[RoundSource], blobs: Blobs, *, pictures: bool) -> None:
-    """Writes the arrays of full rounds; those of steps that were taken back only where they can still be read.
+    """Writes the arrays of full rounds. Arrays of invalidated steps are only written if they can still be read.
 
     Raises:
-        StoreFault: an array cannot be read that a result follows from, or a judgement that was taken back since.
+        StoreFault: an array cannot be read on which a result depends, or a judgement that was later invalidated.
     """
     needed: set[str] = set()
     every: set[str] = set()
@@ -111,7 +111,7 @@ def write_blobs(folder: Path, sources: Iterable[RoundSource], blobs: Blobs, *, p
 
 
 def _require_replay_blobs(source: RoundSource, blobs: Blobs) -> None:
-    """Raises StoreFault where an array is gone that a replay was judged by: `verify` follows each when it was noted."""
+    """Raises StoreFault if an array is missing by which a replay was judged: `verify` repeats each judgement."""
     round_ = Round()
     for event in (entry.event for entry in source.entries):
         round_.apply(event)
@@ -136,7 +136,7 @@ def _is_readable(blobs: Blobs, name: str) -> bool:
 
 
 def write_signed_manifest(folder: Path, draft: BundleManifest, key: SigningKey) -> str:
-    """Writes the manifest of what lies in the folder, with its files listed, and its signature.
+    """Writes the manifest with the list of the folder's files, and its signature.
 
     Returns the manifest's digest.
     """
