@@ -1,1 +1,1 @@
-"""What every reader of archives from strangers needs, and the zip format. Each caller has rules of its own besides."""
+"""Reads archives from strangers: parts for all formats, and the zip format. Callers add their own rules."""

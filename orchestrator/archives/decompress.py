@@ -1,4 +1,4 @@
-"""Compressed bytes from strangers become bytes, in pieces: never more than is asked for, and bombs end early."""
+"""Decompresses bytes from strangers in pieces, with bounded memory, and stops early at bombs."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ _GZIP = zlib.MAX_WBITS | 16
 def decompressed(
     pieces: Iterator[bytes], wbits: int = _GZIP, remedy: str = "it is damaged: send it again"
 ) -> Iterator[bytes]:
-    """Yields what the pieces inflate to, at most `PIECE_BYTES` bytes at a time. One stream, and nothing after it.
+    """Yields the inflated bytes of one compressed stream, at most `PIECE_BYTES` at a time.
 
     Raises:
-        MalformedArchive: it is damaged, has no end, or something follows its end.
+        MalformedArchive: the stream is damaged, has no end, or is followed by other bytes.
     """
     inflate = zlib.decompressobj(wbits)
     for piece in pieces:
@@ -43,7 +43,7 @@ def _decompress(inflate: "zlib._Decompress", data: bytes, remedy: str) -> Iterat
 
 
 class PieceReader:
-    """Bytes in pieces, read in the sizes that are wanted. Calling it is `TarStream`'s `read`."""
+    """Reads pieces of bytes in requested sizes. `TarStream` calls it as its `read`."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -51,7 +51,7 @@ class PieceReader:
         self._position = 0
 
     def __call__(self, count: int) -> bytes:
-        """Returns at most so many bytes, and b"" at the end only."""
+        """Returns at most `count` bytes, and b"" only at the end."""
         if self._position == len(self._piece):
             self._piece, self._position = next(self._pieces, b""), 0
         found = self._piece[self._position : self._position + count]
@@ -60,7 +60,7 @@ class PieceReader:
 
 
 def with_observers(pieces: Iterator[bytes], *watchers: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yields the pieces, once each watcher was told of them: a digest, or a count with a bound."""
+    """Yields the pieces. It first calls each watcher with the piece, such as a digest or a limit."""
     for piece in pieces:
         for watch in watchers:
             watch(piece)
@@ -68,18 +68,18 @@ def with_observers(pieces: Iterator[bytes], *watchers: Callable[[bytes], object]
 
 
 class RatioLimit:
-    """A bound on how much larger bytes may be than what they came from, from `free` bytes on."""
+    """A limit on the ratio of output bytes to input bytes. It applies once there are more than `free` output bytes."""
 
     def __init__(self, most: int, free: int) -> None:
         self._max_ratio, self._unchecked_bytes = most, free
         self._input = self._output = 0
 
     def add_input(self, piece: bytes) -> None:
-        """Notes what came in."""
+        """Counts a piece of input."""
         self._input += len(piece)
 
     def add_output(self, piece: bytes) -> None:
-        """Notes what came out. Raises MalformedArchive beyond the bound."""
+        """Counts a piece of output. Raises MalformedArchive beyond the limit."""
         self._output += len(piece)
         if self._output > self._unchecked_bytes and self._output > self._max_ratio * self._input:
             raise MalformedArchive(
@@ -89,13 +89,13 @@ class RatioLimit:
 
 
 class SizeLimit:
-    """A bound on how many bytes come out."""
+    """A limit on the number of output bytes."""
 
     def __init__(self, most: int) -> None:
         self._left = self._max_bytes = most
 
     def add_output(self, piece: bytes) -> None:
-        """Notes what came out. Raises MalformedArchive beyond the bound."""
+        """Counts a piece of output. Raises MalformedArchive beyond the limit."""
         self._left -= len(piece)
         if self._left < 0:
             raise MalformedArchive(f"more than {self._max_bytes} bytes when unpacked", "leave out what is not needed")

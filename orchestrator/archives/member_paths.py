@@ -1,4 +1,4 @@
-"""Names in an archive: which ones are paths inside it, and which are refused, by name."""
+"""Checks the names of an archive's members: converts them to paths inside it, or refuses them."""
 
 import re
 import unicodedata
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 MAX_PATH_LENGTH = 240
-"""Characters of a path; with a folder before it, every file system takes it."""
+"""The longest path, in characters: every file system accepts it, also below another folder."""
 MAX_DEPTH = 16
 MAX_PART_BYTES = 255
-"""Bytes of one name in a path, as on most file systems."""
+"""The longest name in a path, in bytes, as on most file systems."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -22,7 +22,7 @@ class PathRefused(Exception):
 
 
 def safe_path(raw: bytes) -> PurePosixPath:
-    """Returns the relative path that a member's name means, an empty one for the folder itself. Raises PathRefused."""
+    """Returns the relative path of a member's name, an empty path for the top folder itself. Raises PathRefused."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -52,14 +52,14 @@ def safe_path(raw: bytes) -> PurePosixPath:
 
 @dataclass
 class UsedPaths:
-    """The names an archive used so far: none twice, and none that another file system would take for another."""
+    """The paths of an archive so far. It refuses duplicates, and paths that a file system may consider equal."""
 
     _spellings: dict[str, str] = field(default_factory=dict)
     _files: set[str] = field(default_factory=set)
     _folders: set[str] = field(default_factory=set)
 
     def add(self, path: PurePosixPath, *, folder: bool) -> None:
-        """Notes a path and the folders above it. Raises PathRefused when it is there, or differs by case or accents."""
+        """Adds a path and its parents. Raises PathRefused for a duplicate, also one with other case or accents."""
         above = [str(PurePosixPath(*path.parts[:depth])) for depth in range(1, len(path.parts))]
         for name in (*above, str(path)):
             spelt = self._spellings.setdefault(_folded(name), name)

@@ -1,16 +1,16 @@
-"""What an archive from strangers holds, member by member, and how a reader refuses it."""
+"""The members of an archive from strangers, and the error for a malformed archive."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 PIECE_BYTES = 1024 * 1024
-"""The most bytes of a file that are held at a time."""
+"""The largest piece of a file that is in memory at a time, in bytes."""
 PACK_PLAINLY = "pack it again with a plain tar or zip"
 
 
 class MalformedArchive(Exception):
-    """The bytes are no archive that is read here; the message says why, and `remedy` what to do."""
+    """An archive that cannot be read here; the message says why, and `remedy` what to do."""
 
     def __init__(self, what: str, remedy: str = PACK_PLAINLY) -> None:
         super().__init__(what)
@@ -18,7 +18,7 @@ class MalformedArchive(Exception):
 
 
 class MemberKind(StrEnum):
-    """What a member is."""
+    """The kind of a member."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -31,7 +31,7 @@ class MemberKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One entry of an archive: hostile in every field. `pax` are its extended records that are not used here."""
+    """One entry of an archive; every field is hostile input. `pax` has its extended records that are not used here."""
 
     name: bytes
     kind: MemberKind

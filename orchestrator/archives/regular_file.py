@@ -1,4 +1,4 @@
-"""Opens a file that somebody handed in."""
+"""Opens a submitted file."""
 
 import os
 import stat
@@ -12,10 +12,10 @@ from orchestrator.errors import UsageError
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a regular file; a FIFO or a device that stands there keeps nobody waiting.
+    """Opens a regular file. It does not block on a FIFO or a device.
 
     Raises:
-        UsageError: there is none, or it cannot be read.
+        UsageError: there is no regular file, or it cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

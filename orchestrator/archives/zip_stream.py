@@ -1,9 +1,9 @@
-"""A zip from strangers. Its list at the end and the headers before each file have to say the same, and cover the file.
+"""Reads a zip from strangers. The list at its end and the headers before each file have to agree, and cover the zip.
 
-Readers of one kind go by the list, others by the headers; whatever is in one only is how something gets past a check.
-So the list is read once, every member has to follow the one before it without a gap or an overlap, and encrypted,
-split and 64-bit zips are refused. A header before a file may have its sizes in 64 bits, as NumPy writes it, where the
-list has the same ones in 32. Bytes are inflated in pieces, counted, and compared with their checksum.
+Some readers use the list, others the headers; a member that is only in one of them could evade a check. So the list is
+read once, every member has to follow the one before it without a gap or an overlap, and encrypted, split and 64-bit
+zips are refused. The header before a file may have its sizes in 64 bits, as NumPy writes it, if the list has the same
+sizes in 32 bits. Bytes are inflated in pieces, counted, and compared with their checksum.
 """
 
 import stat
@@ -24,15 +24,15 @@ _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _DESCRIBED, _UTF_8 = 0x0001, 0x0008, 0x0800
 _KNOWN_FLAGS = 0x0006 | _DESCRIBED | _UTF_8
 _FULL_16, _FULL_32 = 0xFFFF, 0xFFFFFFFF
-"""What stands where a number is elsewhere, in 64 bits."""
+"""The values that mean that the number is in a 64-bit field elsewhere."""
 _UNIX = 3
 _UNICODE_NAME, _ZIP_64 = 0x7075, 0x0001
 _WIDE_SIZES = struct.Struct("<2H2Q")
-"""The extra field with a member's size and packed size in 64 bits, whole."""
+"""The complete extra field with a member's size and packed size in 64 bits."""
 _PACK_SMALL = "pack it with `zip -r`, in one file of less than 4 GiB"
 _NAME_PLAINLY = "use plain letters in names, and pack it with `zip -r`"
 _DESCRIPTORS = {_DESCRIBED: (12, 16), 0: (0,)}
-"""Flag -> how many bytes may follow a member: nothing, or its checksum and sizes with and without a signature."""
+"""How many bytes may follow a member, by flag: none, or its checksum and sizes with or without a signature."""
 _UNIX_KINDS = {
     0: MemberKind.FILE,
     stat.S_IFREG: MemberKind.FILE,
@@ -56,7 +56,7 @@ class _ZipEntry:
 
 
 class ZipStream:
-    """Yields the members of a zip in the order of its list; `content` yields the bytes of the one yielded last."""
+    """Yields the members of a zip in the order of their offsets; `content` yields the bytes of the latest one."""
 
     def __init__(self, file: BinaryIO, size: int, members: int, bounds: tuple[RatioLimit, SizeLimit]) -> None:
         self._file, self._size, self._max_members = file, size, members
@@ -65,7 +65,7 @@ class ZipStream:
         self._data_offset = 0
 
     def __iter__(self) -> Iterator[Member]:
-        """Yields every member. Raises MalformedArchive where the zip is not as it should be."""
+        """Yields every member. Raises MalformedArchive if the zip is not valid."""
         listed, directory_offset = self._read_directory()
         at = 0
         for position, entry in enumerate(listed):
@@ -82,7 +82,7 @@ class ZipStream:
             raise MalformedArchive("members that overlap, or bytes that no member owns")
 
     def content(self) -> Iterator[bytes]:
-        """Yields the member's bytes, at most `PIECE_BYTES` at a time; raises MalformedArchive where they are others."""
+        """Yields the member's bytes, at most `PIECE_BYTES` at a time. Raises MalformedArchive if they are wrong."""
         entry, self._entry = self._entry, None
         if entry is None:
             return
@@ -114,7 +114,7 @@ class ZipStream:
             yield piece
 
     def _read_directory(self) -> tuple[list[_ZipEntry], int]:
-        """Returns the members in the order in which they lie, and where the list begins."""
+        """Returns the members in the order of their offsets, and the offset of the list."""
         count, length, offset = self._read_end_record()
         if count > self._max_members:
             raise MalformedArchive(f"{count} members, at most {self._max_members}", "leave out what is not needed")
@@ -131,7 +131,7 @@ class ZipStream:
         return sorted(entries, key=lambda entry: entry.offset), offset
 
     def _read_end_record(self) -> tuple[int, int, int]:
-        """Returns how many members are listed, how long the list is and where it begins."""
+        """Returns the number of members, the length of the list, and its offset."""
         tail_at = max(0, self._size - _END_RECORD.size - 0xFFFF)
         self._file.seek(tail_at)
         tail = self._file.read(self._size - tail_at)
@@ -152,7 +152,7 @@ class ZipStream:
         return count, length, offset
 
     def _check_local_header(self, entry: _ZipEntry, at: int) -> int:
-        """Returns where a member's bytes begin. Raises MalformedArchive where its own header contradicts the list."""
+        """Returns the offset of a member's bytes. Raises MalformedArchive if its own header contradicts the list."""
         if entry.offset != at:
             raise MalformedArchive("members that overlap, or bytes that no member owns")
         self._file.seek(at)
@@ -175,7 +175,7 @@ class ZipStream:
 
 
 def _directory_entry(data: bytes, at: int) -> tuple[_ZipEntry, int]:
-    """Returns the member that the list has at a place, and where the next one is."""
+    """Returns the member at a position of the list, and the position of the next one."""
     if len(data) - at < _DIRECTORY_HEADER.size or data[at : at + 4] != b"PK\x01\x02":
         raise MalformedArchive("a list of members that is cut short", "it was cut short: send it again")
     fields = _DIRECTORY_HEADER.unpack_from(data, at)
@@ -214,10 +214,10 @@ def _member_kind(raw: bytes, mode: int) -> MemberKind:
 
 
 def _header_sizes(packed: int, size: int, extra: bytes) -> tuple[int, int, bytes]:
-    """Returns the packed size and the size that a member's header has, and its other extra fields.
+    """Returns the packed size and the size from a member's header, and its other extra fields.
 
-    An extra field may have them in 64 bits, in place of those in 32 bits. Python 3.11.2, with which NumPy writes its
-    archives on Debian 12, writes both: they have to be the same.
+    An extra field may have the sizes in 64 bits, instead of those in 32 bits. Python 3.11.2, with which NumPy writes
+    its archives on Debian 12, writes both: they have to be equal.
     """
     is_elsewhere = (packed, size) == (_FULL_32, _FULL_32)
     if len(extra) >= _WIDE_SIZES.size:
@@ -232,7 +232,7 @@ def _header_sizes(packed: int, size: int, extra: bytes) -> tuple[int, int, bytes
 
 
 def _check_extra(extra: bytes) -> None:
-    """Raises MalformedArchive where an extra field gives a member another name or size than its header."""
+    """Raises MalformedArchive if an extra field gives a member a second name or size, or is cut short."""
     while extra:
         if len(extra) < 4:  # noqa: PLR2004  a field's own head
             raise MalformedArchive("an extra field that is cut short")

@@ -1,1 +1,1 @@
-"""Where pictures come from. One file per kind, found by name."""
+"""The kinds of datasets, one module each, found by name."""

@@ -1,4 +1,4 @@
-"""What a dataset owes: options for the contest file, and samples.
+"""The interface of a dataset: options for the contest file, and samples.
 
 A new kind is one file in this folder whose last line is `plugin = TheClass`.
 """
@@ -20,11 +20,11 @@ MAX_SIDE = 4096
 """The largest height or width of a picture."""
 MAX_CLASSES = 100_000
 MAX_TOTAL_BYTES = 4 * 1024**3
-"""The most bytes of all pictures, decoded."""
+"""The largest size of all decoded pictures together, in bytes."""
 
 
 class Options(BaseModel):
-    """What every dataset understands."""
+    """The options of every dataset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     first: Annotated[int, Field(gt=0, description="use only the first so many pictures")] | None = None
@@ -44,25 +44,25 @@ class Dataset(ABC, Generic[O]):
 
     @abstractmethod
     def read_samples(self, options: O, folder: Path) -> Samples:
-        """Returns all samples. Relative paths in the options start at `folder`, where the contest file lies.
+        """Returns all samples. Relative paths in the options are relative to `folder`, that of the contest file.
 
         Raises:
-            Rejected: the files are missing or not what they should be; every problem names its place.
+            Rejected: the files are missing or invalid; every problem names its place.
         """
 
     def original_files(self, options: O, folder: Path) -> tuple[bytes, ...] | None:
         """Returns the JPEG or PNG file of each picture that `load_samples` returns, so that it can be published (C1).
 
-        None where pictures do not come from such files, or were changed since.
+        Returns None if pictures do not come from such files, or were changed.
 
         Raises:
-            Rejected: as `read_samples` does.
+            Rejected: like `read_samples`.
         """
         del options, folder
         return None
 
     def load_samples(self, options: O, folder: Path) -> Samples:
-        """Returns the samples that the contest file asks for. Raises Rejected also when they cannot be had."""
+        """Returns the samples that the options select. Raises Rejected also if they cannot be selected."""
         samples, subject = self.read_samples(options, folder), f"dataset {self.name}"
         if options.only is not None:
             samples = _select_classes(samples, options.only, subject)
@@ -77,7 +77,7 @@ class Dataset(ABC, Generic[O]):
 
 
 def _select_classes(samples: Samples, only: list[str], subject: str) -> Samples:
-    """Returns the pictures of these classes; a label is the place of its class among them."""
+    """Returns the pictures of these classes; a label is the index of its class in `only`."""
     if unknown := [name for name in only if name not in samples.classes]:
         problem = f"there is no class {', '.join(map(repr, unknown))}"
         shown = ", ".join(map(printable, samples.classes[:20]))
@@ -102,7 +102,7 @@ def _resize(samples: Samples, side: int, subject: str) -> Samples:
 def _resized_pictures(pixels: Pixels, side: int) -> Pixels:
     """Returns pictures u8 [n, c, h, w] as [n, c, side, side], each channel interpolated by Pillow (bilinear).
 
-    Where a picture gets smaller, Pillow averages over what is left out.
+    If a picture gets smaller, Pillow averages over the pixels that fall away.
     """
     from PIL import Image  # noqa: PLC0415  every command imports this module, and few contests need Pillow
 
@@ -120,10 +120,10 @@ def make_samples(
 ) -> Samples:
     """Returns checked samples from arrays: u8 [n, h, w], [n, h, w, c] or [n, c, h, w] with c of 1 or 3, and labels [n].
 
-    An array that fits both is taken for [n, c, h, w].
+    An array that fits both forms is interpreted as [n, c, h, w].
 
     Raises:
-        Rejected: with all that is wrong at once.
+        Rejected: with every problem.
     """
     problems = _array_problems(pixels, labels, classes)
     if problems:

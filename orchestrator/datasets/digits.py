@@ -3,8 +3,8 @@
 Source: UCI "Optical Recognition of Handwritten Digits", test part (E. Alpaydin, C. Kaynak, 1998). Values 0..16 become
 round(v x 255 / 16). The split is fixed: 500 test pictures, stratified, seed 0; the other 1297 are for training.
 
-scikit-learn's data file is read without importing scikit-learn, which takes a second or two in every process that needs
-pictures. `digits_split.txt` has the rows of that file in the order in which `train_test_split` gives them: the test
+scikit-learn's data file is read without importing scikit-learn, which would take a second or two in every process that
+needs pictures. `digits_split.txt` has the row numbers of that file in the order of `train_test_split`: the test
 pictures, then those for training.
 """
 
@@ -25,7 +25,7 @@ _SPLIT_FILE = Path(__file__).with_name("digits_split.txt")
 
 
 class DigitsOptions(Options):
-    """Which part of the digits."""
+    """The part of the digits."""
 
     split: Literal["test", "train"] = "test"
 

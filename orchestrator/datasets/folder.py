@@ -1,19 +1,19 @@
-"""Pictures in a folder or a zip, with `label.txt`: one line a picture, `name class` (rules B6 and C1).
+"""Pictures in a folder or a zip, with `label.txt`: one line per picture, `name class` (rules B6 and C1).
 
     |-- images
     |   |-- 0.png
     |   `-- 1.png
     `-- label.txt
 
-The class is a number or a name. Without `images/` and `label.txt`, each picture lies in a folder that its class names:
+The class is a number or a name. Without `images/` and `label.txt`, each picture is in a folder with its class's name:
 
     |-- bicycle
     |   `-- 0.png
     `-- bird
         `-- 0.png
 
-A zip is read with suspicion: only the names that `label.txt` lists are opened, each is
-decoded under a size limit, and nothing is unpacked to disk.
+A zip is hostile input: only listed files are opened, each is decoded with a size limit, and nothing is unpacked to
+disk.
 """
 
 import io
@@ -41,7 +41,7 @@ from orchestrator.picture_files.labels import FILE_NAME as LABELS
 from orchestrator.picture_files.labels import class_names, class_position, parse_label_lines
 
 MAX_FILE_BYTES = 32 * 1024**2
-"""The most bytes of one file, unpacked."""
+"""The largest file, in bytes, unpacked."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 MAX_PROBLEMS_SHOWN = 20
 """How many problems are listed; the rest are counted."""
@@ -51,7 +51,7 @@ READ_ERRORS = (
     *(EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
     *(SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning),
 )
-"""What a missing, damaged or hostile file makes the system, zipfile and Pillow raise."""
+"""Errors that the system, zipfile and Pillow raise for a missing, damaged or hostile file."""
 
 FileReader = Callable[[str], bytes]
 ListNames = Callable[[], Iterable[str]]
@@ -59,7 +59,7 @@ ListNames = Callable[[], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class _ListedPicture:
-    """A picture's path in the folder or zip, its class as it is written, and the place that an error names."""
+    """A picture's path in the folder or zip, its class as written, and the place that an error names."""
 
     path: str
     label: str
@@ -67,7 +67,7 @@ class _ListedPicture:
 
 
 class FolderOptions(Options):
-    """Which folder or zip."""
+    """The folder or zip, and the colour mode."""
 
     path: str
     mode: Literal["auto", "L", "RGB"] = "auto"
@@ -81,7 +81,7 @@ class FolderDataset(Dataset[FolderOptions]):
     options_type = FolderOptions
 
     def read_samples(self, options: FolderOptions, folder: Path) -> Samples:
-        """Returns the pictures in the order of `label.txt`, or those of all classes in turn."""
+        """Returns the pictures in the order of `label.txt`, or without it, those of all classes alternately."""
         path = folder / options.path
         subject = f"dataset {options.path}"
         try:
@@ -136,7 +136,7 @@ def _read_samples(subject: str, options: FolderOptions, opener: FileReader, list
 
 
 def _list_pictures(opener: FileReader, list_names: ListNames) -> tuple[list[_ListedPicture], list[Problem]]:
-    """Returns every picture that is usable by what is said of it, and what is wrong with the others."""
+    """Returns the pictures in `label.txt`, or without it in folders of classes, and the problems of other lines."""
     try:
         lines, problems = parse_label_lines(opener(LABELS).decode("utf-8-sig"))
     except READ_ERRORS as error:
@@ -149,7 +149,7 @@ def _list_pictures(opener: FileReader, list_names: ListNames) -> tuple[list[_Lis
 
 
 def _in_class_folders(names: Iterable[str]) -> Iterator[_ListedPicture]:
-    """Yields the files of folders that classes name, those of all classes in turn; none beside a folder `images/`."""
+    """Yields the files in the folders of classes, alternately; none if there is a folder `images/`."""
     by_class: dict[str, list[str]] = defaultdict(list)
     for name in names:
         label, _, file = name.partition("/")
@@ -163,7 +163,7 @@ def _in_class_folders(names: Iterable[str]) -> Iterator[_ListedPicture]:
 
 
 def _names_in_folder(folder: Path) -> Iterator[str]:
-    """Yields the paths of what lies in folders below a folder."""
+    """Yields the paths of the files in the subfolders of a folder, relative to it."""
     for inner in folder.iterdir():
         if inner.is_dir():
             yield from (f"{inner.name}/{path.name}" for path in inner.iterdir() if not path.is_dir())

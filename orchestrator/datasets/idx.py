@@ -22,11 +22,11 @@ from orchestrator.errors import Problem, Rejected
 _UNSIGNED_BYTES = 8
 _GZIP = b"\x1f\x8b"
 _READ_ERRORS = (OSError, EOFError, zlib.error, ValueError)
-"""What a missing file makes the system raise, and a damaged one gzip and the parser."""
+"""Errors that the system raises for a missing file, and gzip and the parser for a damaged one."""
 
 
 class IdxOptions(Options):
-    """Which files; each may be packed with gzip."""
+    """The two files; each may be compressed with gzip."""
 
     images: str
     labels: str
@@ -55,7 +55,7 @@ class IdxDataset(Dataset[IdxOptions]):
 
 
 def _read_array(path: Path) -> NDArray[np.uint8]:
-    """Returns the array in a file. Raises one of `_READ_ERRORS` where it holds none, or more than its header says."""
+    """Returns the array in a file. Raises one of `_READ_ERRORS` if it has none, or its header is wrong."""
     with path.open("rb") as file:
         packed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)

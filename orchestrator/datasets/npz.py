@@ -16,14 +16,14 @@ from orchestrator.errors import Problem, Rejected
 
 _READ_ERRORS = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-    *(ValueError, OverflowError, MemoryError),  # a header that is none, holds objects, or asks for too much
-    RuntimeError,  # encrypted, or a compression that zipfile does not know
+    *(ValueError, OverflowError, MemoryError),  # a header that is invalid, has objects, or is too large
+    RuntimeError,  # encrypted, or an unknown compression
 )
-"""What a file that is no archive, or a damaged one, makes zipfile and NumPy raise."""
+"""Errors that zipfile and NumPy raise for a damaged file, or one that is not an archive."""
 
 
 class NpzOptions(Options):
-    """Which archive, and the names of its arrays."""
+    """The archive, and the names of its arrays."""
 
     path: str
     images: str = "images"

@@ -1,7 +1,7 @@
 """A zip of pictures with `label.txt`, in the tree that an attack-set contest publishes (rule C1).
 
-It is read as entries are: by `picture_files`, JPEG and PNG of 8 bits only, and with nothing else in it. The files
-themselves can be had, so that participants get the very bytes.
+It is read like submissions, by `picture_files`: only JPEG and PNG of 8 bits, and no other files. `original_files`
+returns the files themselves, so that participants get the same bytes.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from orchestrator.picture_files.task_zip import TaskZip, read_task_zip
 
 
 class PictureZipOptions(Options):
-    """Which zip."""
+    """The zip."""
 
     path: str
 
@@ -42,7 +42,7 @@ class PictureZipDataset(Dataset[PictureZipOptions]):
         return make_samples(f"dataset {options.path}", found.pixels, np.array(positions), classes)
 
     def original_files(self, options: PictureZipOptions, folder: Path) -> tuple[bytes, ...] | None:
-        """Returns the files of the pictures that the options choose; None where they were resized."""
+        """Returns the files of the pictures that the options select; None if they were resized."""
         if options.side is not None:
             return None
         files, samples = _read_zip(options, folder).files, self.read_samples(options, folder)

@@ -1,1 +1,1 @@
-"""Files of pictures from strangers: JPEG, PNG, label.txt, arrays, and the zips that hold them (rules C1 and C2)."""
+"""Reads files of pictures from strangers: JPEG, PNG, label.txt, arrays, and zips with them (rules C1 and C2)."""

@@ -1,7 +1,7 @@
-"""The array `images.npy` of a NumPy archive from strangers (rule C2; NumPy Enhancement Proposal 1).
+"""Reads the array `images.npy` of a NumPy archive from strangers (rule C2; NumPy Enhancement Proposal 1).
 
-Its header is text that says type, order and shape. It is compared with what the task needs, and is never evaluated or
-trusted: how many bytes are read follows from the task.
+Its header is text with the type, order and shape. It is compared with those that the task requires, and is never
+evaluated or trusted: the task determines how many bytes are read.
 """
 
 import re
@@ -17,7 +17,7 @@ FILE_NAME = "images.npy"
 MAX_HEADER_BYTES = 4096
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
-"""Version of the format -> bytes of the number that says how long the header's text is."""
+"""The number of bytes of the header's length, by version of the format."""
 _HEADER = re.compile(
     r"\{\s*'descr':\s*'([^']*)',\s*'fortran_order':\s*(True|False),\s*'shape':\s*\(([\d, ]*)\),?\s*\}\s*", re.ASCII
 )
@@ -26,7 +26,7 @@ _REMEDY = "write it with np.savez(path, images=images)"
 
 
 def max_bytes(shape: tuple[int, int, int, int]) -> int:
-    """Returns how many bytes an array file of pictures [n, c, h, w] may have."""
+    """Returns the largest size, in bytes, of an array file of pictures [n, c, h, w]."""
     return MAX_HEADER_BYTES + int(np.prod(shape, dtype=np.int64))
 
 
@@ -35,10 +35,10 @@ def read_array_file(data: bytes, shape: tuple[int, int, int, int]) -> Pixels:
 
     Args:
         data: the file, of at most `max_bytes` bytes.
-        shape: n, c, h, w of the task.
+        shape: n, c, h, w of the task's pictures.
 
     Raises:
-        PictureRefused: it is no array file, or has another type or shape.
+        PictureRefused: it is not an array file, or has another type or shape.
     """
     count, channels, height, width = shape
     text, values = _header(data)

@@ -1,13 +1,13 @@
-"""Decodes one picture from strangers (rule C2): which bytes are a picture here, and what its pixels are.
+"""Decodes one picture from strangers (rule C2).
 
 The first bytes decide the format, not the name. `jpeg` and `png` read the file's structure first: only 8-bit grey and
-RGB are taken, the size is checked from the header, and a file that is cut short or goes on after its end is refused.
-What is left without its metadata is decoded by Pillow, by the one decoder of that format.
+RGB are accepted, the size is checked in the header, and a file that is cut short or continues after its end is refused.
+Pillow then decodes the file without its metadata, with only the decoder of that format.
 
-- Pixels are taken as they are stored: an EXIF orientation and a colour profile are ignored.
+- Pixels are used as they are stored: an EXIF orientation and a colour profile are ignored.
 - CMYK, palettes, alpha channels, transparent colours, other depths than 8 bits, interlaced PNG, animations and JPEG
   other than baseline and progressive are refused. A JPEG that lists further pictures (MPO) has bytes after its end.
-- A JPEG whose coded data is damaged and that has its end nevertheless is what the decoder makes of it.
+- If the coded data of a JPEG is damaged but its end is there, the result is whatever the decoder returns.
 """
 
 import io
@@ -25,7 +25,7 @@ from orchestrator.picture_files.picture import PictureRefused, PlainPicture
 MAX_SIDE = 4096
 """The largest height or width of a picture."""
 _DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError)
-"""What Pillow raises for damaged pixels."""
+"""Errors that Pillow raises for damaged pixels."""
 _COLOURS = {1: "grey", 3: "in colour"}
 _OTHER_MAGICS = {
     b"GIF8": "a GIF",
@@ -45,12 +45,12 @@ def decode_picture(
     """Returns the pixels of a picture file u8 [c, h, w] with c of 1 or 3, and its format.
 
     Args:
-        data: the file's bytes; whoever calls has bounded them.
-        formats: the formats that are taken.
-        shape: channels, height and width that it has to have; None for any with sides of at most `MAX_SIDE`.
+        data: the file's bytes, whose number the caller has limited.
+        formats: the accepted formats.
+        shape: the required channels, height and width; None for any with sides of at most `MAX_SIDE`.
 
     Raises:
-        PictureRefused: it is none of these formats, has another shape, or cannot be decoded.
+        PictureRefused: it has another format or shape, or cannot be decoded.
     """
     picture = _plain_picture(data, formats)
     _check_shape(picture, shape)
@@ -60,14 +60,14 @@ def decode_picture(
 
 
 def format_of(data: bytes) -> PictureFormat | None:
-    """Returns the format that the first bytes of a file say: JPEG, PNG or None."""
+    """Returns the format by the first bytes of a file: JPEG, PNG or None."""
     if data.startswith(jpeg.MAGIC):
         return PictureFormat.JPEG
     return PictureFormat.PNG if data.startswith(png.MAGIC) else None
 
 
 def decoder_versions() -> dict[str, str]:
-    """Returns what decodes pictures here, with versions: two decoders may differ by a step of 1/255."""
+    """Returns the libraries that decode pictures, with versions: two decoders may differ by a step of 1/255."""
     import PIL  # noqa: PLC0415  every command imports this module, and few need Pillow
     from PIL import features  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""Decodes a stranger's picture in a process of its own: what a decoder does to it is done to nothing else.
+"""Decodes a stranger's picture in a separate process, so that an exploited or crashing decoder affects nothing else.
 
-The process has no secret in its environment, writes no file, and ends at limits of memory and time.
-Whoever serves many people, such as the web service, decodes so.
+The process has no secret in its environment, writes no file, and ends at limits of memory and time. Services for many
+people, such as the web service, use it.
 """
 
 import json
@@ -21,18 +21,18 @@ from orchestrator.picture_files.picture import PictureRefused
 
 MEMORY_BYTES = 2**30
 SECONDS = 30
-"""Of the processor; a busy machine may take `LONGEST_WAIT` for them."""
+"""Seconds of processor time; a busy machine may take up to `LONGEST_WAIT` seconds for them."""
 LONGEST_WAIT = 300
 _REFUSED = 3
 _KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-"""Variables of the environment that Python itself may need."""
+"""Environment variables that Python itself may need."""
 
 
 def decode_picture_apart(data: bytes, formats: Collection[PictureFormat], shape: tuple[int, int, int]) -> Pixels:
-    """Returns what `decode_picture` returns of a picture of a shape, u8 [c, h, w], from a process of its own.
+    """Returns the pixels of a picture with this shape, u8 [c, h, w], decoded by `decode_picture` in a new process.
 
     Raises:
-        PictureRefused: it is no such picture, or its decoder ended at a limit.
+        PictureRefused: `decode_picture` refuses it, or the decoder ended at a limit.
         StoreFault: no process can be started.
     """
     asked = json.dumps({"formats": sorted(each.value for each in formats), "shape": shape})
@@ -55,7 +55,7 @@ def decode_picture_apart(data: bytes, formats: Collection[PictureFormat], shape:
 
 
 def _main() -> None:
-    """Decodes what comes at stdin as the first argument asks; writes the pixels, or why it is refused, to stdout."""
+    """Decodes standard input as the first argument says; writes the pixels, or the refusal, to standard output."""
     asked = json.loads(sys.argv[1])
     data = sys.stdin.buffer.read()
     for limit, most in (

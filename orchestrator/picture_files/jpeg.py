@@ -1,8 +1,8 @@
-"""A JPEG from strangers, segment by segment, before a decoder sees it (ITU-T T.81, annex B).
+"""Checks a JPEG from strangers, segment by segment, before it is decoded (ITU-T T.81, annex B).
 
-Only what decides the pixels goes on to the decoder: tables, the frame, its scans, and the two segments that say how
-colours are stored (JFIF, Adobe). Comments, EXIF, colour profiles, thumbnails and lists of further pictures do not, so
-no parser for them is reached. Nothing may follow the end of the picture.
+The decoder only gets the segments that determine the pixels: tables, the frame, its scans, and the two segments that
+say how colours are stored (JFIF, Adobe). Comments, EXIF, colour profiles, thumbnails and lists of further pictures are
+removed, so no parser for them is reached. Nothing may follow the end of the picture.
 """
 
 import re
@@ -14,7 +14,7 @@ from orchestrator.picture_files.picture import PictureRefused, PlainPicture
 
 MAGIC = b"\xff\xd8\xff"
 MAX_SCANS = 64
-"""Scans of a progressive JPEG. Usual ones have ten; each costs the decoder a pass over the picture."""
+"""The largest number of scans of a progressive JPEG. Usually there are ten; each is a pass over the picture."""
 _CHANNELS = {1: 1, 3: 3}
 _EOI, _SOS = 0xD9, 0xDA
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -24,9 +24,9 @@ _TABLES = frozenset({0xC4, 0xDB, 0xDD})
 """Huffman tables, quantisation tables, the restart interval."""
 _METADATA = frozenset({*range(0xE0, 0xF0), 0xFE})
 _COLOURS = {0xE0: b"JFIF\0", 0xEE: b"Adobe"}
-"""What stays of the metadata: it says how the components make a colour."""
+"""The metadata that is kept: it says how the components form a colour."""
 _AFTER_CODED = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-"""Where coded data ends: a marker that is no stuffed zero, no restart and no fill byte."""
+"""The end of coded data: a marker other than a stuffed zero, a restart or a fill byte."""
 _FRAME = struct.Struct(">BHHB")
 _CUT = "it was cut short: save it again"
 
@@ -57,9 +57,9 @@ def plain_jpeg(data: bytes) -> PlainPicture:
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yields marker, content and all bytes of each segment before the end, a scan with its coded data.
+    """Yields marker, content and all bytes of each segment before the end marker; a scan includes its coded data.
 
-    Raises PictureRefused unless that is the end of all.
+    Raises PictureRefused if bytes follow the end marker.
     """
     at = 2
     while True:
@@ -81,7 +81,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _marker(data: bytes, at: int) -> tuple[int, int, int]:
-    """Returns where the marker at a place begins, which one it is, and where what follows it begins."""
+    """Returns the offset of the marker at `at`, its code, and the offset after it."""
     after = at
     while data[after : after + 1] == b"\xff":
         after += 1
@@ -93,7 +93,7 @@ def _marker(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _frame(marker: int, body: bytes) -> tuple[int, int, int]:
-    """Returns channels, height and width that a frame's header says."""
+    """Returns the channels, height and width from a frame's header."""
     if marker not in _READ_FRAMES or len(body) < _FRAME.size:
         raise PictureRefused(
             "a lossless, hierarchical or arithmetically coded JPEG", "save it as a baseline or progressive JPEG"

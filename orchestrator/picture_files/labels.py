@@ -1,4 +1,4 @@
-"""`label.txt`: one line a picture, `name class` (rules B6 and C1). The class is a number or a name."""
+"""Reads and writes `label.txt`: one line per picture, `name class` (rules B6 and C1). A class is a number or a name."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MAX_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class LabelLine:
-    """One usable line: its number from 1 on, the picture's name below `images/`, and its class as it is written."""
+    """One valid line: its number from 1, the picture's name in `images/`, and its class as written."""
 
     number: int
     name: str
@@ -21,12 +21,12 @@ class LabelLine:
 
     @property
     def place(self) -> str:
-        """How an error names the line."""
+        """The name of the line in errors."""
         return f"{FILE_NAME} line {self.number}"
 
 
 def parse_label_lines(text: str) -> tuple[list[LabelLine], list[Problem]]:
-    """Returns every usable line, and what is wrong with the others. Empty lines are passed over."""
+    """Returns every valid line, and the problems of the others. Empty lines are skipped."""
     lines: list[LabelLine] = []
     problems = []
     seen: set[str] = set()
@@ -47,7 +47,7 @@ def parse_label_lines(text: str) -> tuple[list[LabelLine], list[Problem]]:
 
 
 def class_names(labels: Iterable[str]) -> list[str]:
-    """Returns the classes that labels mean: the numbers from 0 to the largest one, or the names in order."""
+    """Returns the classes of these labels: the numbers from 0 to the largest one, or the names, sorted."""
     found = set(labels)
     numbers = [class_number(label) for label in found]
     if found and min(numbers) >= 0:
@@ -56,17 +56,17 @@ def class_names(labels: Iterable[str]) -> list[str]:
 
 
 def class_number(label: str) -> int:
-    """Returns the class number that the label writes in at most five digits, -1 where it writes none."""
+    """Returns the number that the label is, in at most five digits; -1 if it is not a number."""
     return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_DIGITS else -1
 
 
 def class_position(label: str, classes: Sequence[str]) -> int:
-    """Returns the class that a label means, by its name or else by its number; -1 where there is no such class."""
+    """Returns the index of a label's class, by name or else by number; -1 if there is no such class."""
     position = classes.index(label) if label in classes else class_number(label)
     return position if position < len(classes) else -1
 
 
 def label_texts(labels: Iterable[int], classes: Sequence[str]) -> tuple[str, ...]:
-    """Returns what `label.txt` says of each picture: its class's name, or numbers where a name is not one word."""
+    """Returns each picture's class for `label.txt`: its name, or its number if some name is not one word."""
     one_word = all(len(name.split()) == 1 and name.isprintable() for name in classes)
     return tuple(classes[label] if one_word else str(label) for label in labels)

@@ -1,4 +1,4 @@
-"""One picture of a file, before it is decoded."""
+"""A picture file before it is decoded, and the error that refuses one."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from orchestrator.domain.submissions import PictureFormat
 
 
 class PictureRefused(Exception):
-    """A picture that is not read; the message says why, and `remedy` what to do."""
+    """A picture file that is refused; the message says why, and `remedy` what to do."""
 
     def __init__(self, what: str, remedy: str = "save it again in another program") -> None:
         super().__init__(what)
@@ -15,15 +15,15 @@ class PictureRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlainPicture:
-    """A JPEG or PNG without anything that does not decide the pixels, and what its header says.
+    """A JPEG or PNG with only what determines its pixels, and the values of its header.
 
     Attributes:
         format: JPEG or PNG.
         channels: 1 (grey) or 3 (colour).
-        height: in pixels, as `width` is.
-        width: not checked against anything yet.
+        height: in pixels; neither it nor `width` is checked yet.
+        width: in pixels.
         data: the file without its metadata.
-        packed_rows: of a PNG, its compressed rows; empty for a JPEG.
+        packed_rows: the compressed rows of a PNG; empty for a JPEG.
     """
 
     format: PictureFormat

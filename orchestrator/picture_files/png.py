@@ -1,7 +1,8 @@
-"""A PNG from strangers, chunk by chunk, before a decoder sees it (ISO/IEC 15948, W3C PNG).
+"""Checks a PNG from strangers, chunk by chunk, before it is decoded (ISO/IEC 15948, W3C PNG).
 
-Only header and rows go on to the decoder: texts, times, EXIF, colour profiles and gamma do not, so no parser for them
-is reached. What would change how the rows look (transparency, further frames) is refused. Nothing may follow the end.
+The decoder gets only the header and the rows: texts, times, EXIF, colour profiles and gamma are removed, so no parser
+for them is reached. Chunks that would change how the rows look (transparency, further frames) are refused. Nothing may
+follow the end.
 """
 
 import struct
@@ -53,7 +54,7 @@ def plain_png(data: bytes) -> PlainPicture:
 def check_rows(picture: PlainPicture) -> None:
     """Raises PictureRefused unless a PNG's rows inflate to exactly as many bytes as its header says.
 
-    Decoders leave rows that are missing black, and say nothing of rows that are too many.
+    Decoders leave missing rows black, and ignore additional rows.
     """
     expected = picture.height * (1 + picture.width * picture.channels)
     inflate = zlib.decompressobj()
@@ -66,7 +67,7 @@ def check_rows(picture: PlainPicture) -> None:
 
 
 def _shape(header: bytes) -> tuple[int, int, int]:
-    """Returns channels, height and width that a header says."""
+    """Returns the channels, height and width from a header."""
     width, height, bits, colour, *methods = _HEADER.unpack(header)
     if colour in _REFUSED_COLOURS:
         raise PictureRefused(f"a PNG with {_REFUSED_COLOURS[colour]}", "save it in RGB or grey")
@@ -80,7 +81,7 @@ def _shape(header: bytes) -> tuple[int, int, int]:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields name and content of every chunk before the end; raises PictureRefused unless that is the end of all."""
+    """Yields name and content of every chunk before the end. Raises PictureRefused if bytes follow the end."""
     at = len(MAGIC)
     while True:
         length, name = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]

@@ -1,4 +1,4 @@
-"""The pictures of a task in a zip, with `label.txt` (rule C1): read strictly by those who hold the task, and written.
+"""Reads and writes the zip of a task's pictures with `label.txt` (rule C1).
 
 |-- images
 |   |-- 0.png
@@ -31,20 +31,20 @@ IMAGES = "images"
 SUFFIXES = {PictureFormat.JPEG: ".jpg", PictureFormat.PNG: ".png"}
 _BOUNDS = PictureBounds(members=0xFFFF, file_bytes=32 * 1024**2, total_bytes=4 * 1024**3, unchecked_bytes=4 * 1024**3)
 MAX_PICTURES, MAX_BYTES = 65_000, 2 * 1024**3
-"""How many pictures, and how many bytes of pixels, are published in one zip: it has no 64-bit fields."""
+"""The largest number of pictures, and of bytes of pixels, in a published zip, which has no 64-bit fields."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip can say."""
+"""The earliest time that a zip can have."""
 _UNIX, _MODE = 3, 0o644
 
 
 @dataclass(frozen=True, eq=False)
 class TaskZip:
-    """What the zip of a task holds, in the order of `label.txt`.
+    """The contents of a task's zip, in the order of `label.txt`.
 
     Attributes:
         pixels: u8 [n, c, h, w].
         lines: the line of each picture.
-        files: the file of each picture, as it is in the zip.
+        files: the bytes of each picture's file.
     """
 
     pixels: Pixels
@@ -53,11 +53,11 @@ class TaskZip:
 
 
 def read_task_zip(path: Path) -> TaskZip:
-    """Returns pictures and labels; every file in `images/` is listed in `label.txt`, once.
+    """Returns pictures and labels. Every file in `images/` has to be listed in `label.txt`, once.
 
     Raises:
         UsageError: there is no such file.
-        Rejected: with everything that is wrong with it.
+        Rejected: with every problem.
     """
     problems = ProblemList()
     files: dict[str, bytes] = {}
@@ -79,9 +79,9 @@ def read_task_zip(path: Path) -> TaskZip:
 def write_picture_archive(path: Path, samples: Samples, originals: Sequence[bytes] | None = None) -> tuple[str, ...]:
     """Writes the zip of a task that participants download, and returns the name of each picture in it (rule C1).
 
-    Pictures are PNG, or the files that they were decoded from, byte by byte: to encode a JPEG again would publish other
-    pictures than those that entries are compared with. The same samples give the same bytes, with one version of Pillow
-    and zlib.
+    Pictures are PNG, or the same bytes as the files that they were decoded from: encoding a JPEG again would publish
+    other pictures than those that submissions are compared with. The same samples give the same bytes, with the same
+    versions of Pillow and zlib.
 
     Args:
         path: the file to write.
@@ -89,7 +89,7 @@ def write_picture_archive(path: Path, samples: Samples, originals: Sequence[byte
         originals: the JPEG or PNG of each picture.
 
     Raises:
-        ValueError: an original is not the file of its picture, or there are more or fewer.
+        ValueError: an original is not the file of its picture, or their number is not that of the pictures.
         UsageError: there are too many pictures for one zip.
         StoreFault: the file cannot be written.
     """
@@ -127,7 +127,7 @@ def _lines(content: bytes | None, problems: ProblemList) -> list[LabelLine]:
 
 
 def _pictures(lines: list[LabelLine], files: dict[str, bytes], problems: ProblemList) -> Pixels:
-    """Returns the pictures of the lines, all of the first one's shape, and notes what is wrong with them."""
+    """Returns the pictures of the lines, all with the first one's shape, and adds their problems to `problems`."""
     pictures: list[Pixels] = []
     listed = {f"{IMAGES}/{line.name}" for line in lines}
     for name in files:
@@ -156,7 +156,7 @@ def _png(picture: Pixels) -> bytes:
 
 
 def _checked_format(position: int, content: bytes, picture: Pixels) -> PictureFormat:
-    """Returns the format of a picture's file. Raises ValueError where it is the file of another picture."""
+    """Returns the format of a picture's file. Raises ValueError if the file is not that of the picture."""
     form = format_of(content)
     try:
         if form is not None and np.array_equal(decode_picture(content, SUFFIXES)[0], picture):

@@ -1,8 +1,8 @@
-"""The files in a zip of pictures from strangers, one after the other: nothing is unpacked to disk (rule C2).
+"""Reads the files in a zip of pictures from strangers, one after another, without unpacking to disk (rule C2).
 
-Names that lead elsewhere, links, duplicates and names that differ in case only are problems; the zip itself is read by
-`archives.zip_stream`. One folder may hold everything, as where somebody packed the folder and not what is in it; what
-macOS and Windows put into folders is passed over (`__MACOSX`, `.DS_Store`, `._*`, `Thumbs.db`, `desktop.ini`).
+Names that lead out of the zip, links, duplicates and names that differ in case only are problems; `archives.zip_stream`
+reads the zip itself. One common folder may hold everything, for example if somebody packed the folder and not its
+contents. Files of macOS and Windows are skipped (`__MACOSX`, `.DS_Store`, `._*`, `Thumbs.db`, `desktop.ini`).
 """
 
 import io
@@ -26,13 +26,13 @@ _LEFT_BY_TOOLS = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"}
 
 @dataclass(frozen=True, slots=True)
 class PictureBounds:
-    """How much a zip of pictures may hold.
+    """The limits of a zip of pictures.
 
     Attributes:
-        members: entries of the zip, folders included.
-        file_bytes: of one picture's file.
-        total_bytes: of the zip, and of everything in it after unpacking.
-        unchecked_bytes: how much may come out before it may not be more than 100 times what went in.
+        members: the largest number of entries, folders included.
+        file_bytes: the largest file of a picture, in bytes.
+        total_bytes: the largest zip, and the largest total of its unpacked contents, in bytes.
+        unchecked_bytes: how many unpacked bytes are allowed before the ratio to packed bytes may be at most 100.
     """
 
     members: int
@@ -42,20 +42,20 @@ class PictureBounds:
 
     @classmethod
     def of(cls, count: int, values: int) -> "PictureBounds":
-        """Returns the bounds for so many pictures of so many values: 4 bytes a value and 64 KiB of metadata each."""
+        """Returns the limits for `count` pictures of `values` values: 4 bytes per value and 64 KiB of metadata each."""
         file_bytes = _METADATA_BYTES + _FILE_BYTES * values
         return cls(3 * count + 64, file_bytes, _FREE_BYTES + count * file_bytes, _FREE_BYTES + count * values)
 
 
 class ZippedFile:
-    """One file in a zip; it can be read while it is shown. `name` is without the common folder."""
+    """One file in a zip. It can only be read inside the call of `visit`. `name` is without the common folder."""
 
     def __init__(self, name: str, size: int, stream: ZipStream) -> None:
         self.name, self.size = name, size
         self._stream = stream
 
     def read(self) -> bytes:
-        """Returns its `size` bytes. Raises MalformedArchive where they are others."""
+        """Returns its `size` bytes. Raises MalformedArchive if their number or checksum is wrong."""
         return b"".join(self._stream.content())
 
 
@@ -66,16 +66,16 @@ def visit_files(
     problems: ProblemList,
     visit: Callable[[ZippedFile], None],
 ) -> bool:
-    """Shows every file of a zip to `visit`, in their order, and notes what is wrong.
+    """Calls `visit` with every file of a zip, in order, and adds what is wrong to `problems`.
 
-    Returns whether it was read to its end: a zip that contradicts itself is not.
+    Returns whether the zip was read to its end: a malformed zip is not.
 
     Args:
         file: the zip.
-        bounds: how much it may hold. A larger file is not read.
-        roots: names at the top that are expected: the common folder is found by them.
-        problems: takes what is wrong.
-        visit: takes a file.
+        bounds: the limits. A larger zip is not read.
+        roots: the names that are expected at the top, by which the common folder is recognised.
+        problems: collects the problems.
+        visit: called with each file.
     """
     size = file.seek(0, io.SEEK_END)
     if size > bounds.total_bytes:
@@ -102,16 +102,16 @@ def visit_files(
 
 
 class _Names:
-    """Turns the names of members into names below the common folder."""
+    """Converts names of members to names inside the common folder."""
 
     def __init__(self, roots: frozenset[str]) -> None:
         self._roots = roots
         self._used = UsedPaths()
         self._folder: str | None = None
-        """The common folder, empty where there is none, None as long as that is open."""
+        """The common folder, "" if there is none, None as long as it is unknown."""
 
     def name_of(self, member: Member) -> str | None:
-        """Returns the name of a file; None for a folder and for what tools leave behind. Raises PathRefused."""
+        """Returns the name of a file; None for a folder, and for files that are skipped. Raises PathRefused."""
         path = safe_path(member.name)
         if member.kind not in {MemberKind.FILE, MemberKind.FOLDER}:
             raise PathRefused(f"a {member.kind}", "put the file itself there")
