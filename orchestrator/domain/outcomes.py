@@ -203,7 +203,7 @@ def tally_cells(outcomes: NDArray[np.int8], answers: Answers, forfeits: Sequence
 def accuracy_drop(before: Fraction, after: Fraction) -> float:
     """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11).
 
-    It is the float that is nearest to the exact number, since Python divides integers exactly.
+    It is the float that is nearest to the exact number, since Python rounds the quotient of two integers correctly.
     """
     lost = before.numerator * after.denominator - after.numerator * before.denominator
     return 100 * lost / (before.denominator * after.denominator)
