@@ -7,11 +7,11 @@ TASK.npz is written by bench/boundary_truth.py. RESULTS.npz gets, for each pictu
 length of the change where the attack ended, and `successes` [n] bool: whether the classifier misreads that picture,
 after it was moved onto the sphere of the task's distance where it lay outside. This is how 2018 judged.
 
-Foolbox is of 2018 and is patched where today's Python, NumPy and randomgen lack what it names:
+Foolbox is from 2018 and is patched where it uses names that today's Python, NumPy and randomgen lack:
 
-- `collections.Iterable` and `numpy.int` are put back.
+- `collections.Iterable` and `numpy.int` are restored.
 - `RandomGenerator` and `Xoroshiro128` left randomgen in 1.17, and older versions do not build on Python 3.11. NumPy's
-  generators stand for them. Foolbox seeds its threads with the same four numbers for every picture; here the picture's
+  generators replace them. Foolbox seeds its threads with the same four numbers for every picture; here the picture's
   number is part of the seed, so that pictures are independent, as a test of counts assumes.
 
 Everything else is foolbox's default, as in 2018: 25 directions, four threads for random numbers and 13 for candidates,
@@ -46,7 +46,7 @@ class Classifier:
         self._classes, self._width = classes, width
 
     def bounds(self) -> tuple[int, int]:
-        """Returns the range of a value."""
+        """Returns the range of the values."""
         return 0, 1
 
     def predictions(self, picture: Any) -> Any:
@@ -54,7 +54,7 @@ class Classifier:
         return self.batch_predictions(picture[None])[0]
 
     def batch_predictions(self, pictures: Any) -> Any:
-        """Returns the scores [k, 2] of pictures [k, c, h, w]: logarithms of the sums, less what both have in common."""
+        """Returns the scores [k, 2] of pictures [k, c, h, w]: logarithms of the sums, without their common summand."""
         flat = pictures.reshape(len(pictures), -1).astype(np.float64)
         exponents = (flat @ self._prototypes.T - self._half_squares) / self._width**2
         of_class = (exponents[:, self._classes == each] for each in (0, 1))
@@ -62,7 +62,7 @@ class Classifier:
 
 
 def main() -> None:
-    """Attacks each picture of the task, and writes where the attack ended."""
+    """Attacks each picture of the task, and writes the results."""
     source, target = sys.argv[1:]
     task = dict(np.load(source))
     current: dict[str, int] = {}
@@ -88,17 +88,17 @@ def main() -> None:
 
 
 def patch(current: dict[str, int]) -> None:
-    """Puts back the names that foolbox imports; `current` has the number of the picture that is attacked."""
+    """Restores the names that foolbox imports; `current` has the number of the attacked picture."""
     collections.Iterable = collections.abc.Iterable  # type: ignore[attr-defined]
     vars(np)["int"] = int
     module: Any = types.ModuleType("randomgen")
     module.Xoroshiro128 = lambda seed: np.random.PCG64([current["number"], seed])
-    # For each candidate foolbox makes one without a seed, and draws nothing from it while its threads do.
+    # For each candidate foolbox makes one without a seed, from which it draws nothing as long as its threads draw.
     module.RandomGenerator = lambda bits=None: None if bits is None else np.random.Generator(bits)
     sys.modules["randomgen"] = module
 
 
 if __name__ == "__main__":
     main()
-    # Where foolbox stops at the threshold, its threads wait for ever: an ordinary exit would wait for them.
+    # If foolbox stops at the threshold, its threads wait for ever, and a normal exit would wait for them.
     os._exit(0)

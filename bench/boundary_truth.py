@@ -1,24 +1,24 @@
-"""The warm-up's boundary attack against that of foolbox 1.5.0, which the warm-up of 2018 ran (rule B2).
+"""Compares the warm-up's boundary attack with that of foolbox 1.5.0, which the warm-up of 2018 ran (rule B2).
 
     python bench/boundary_truth.py --foolbox ENV/bin/python [--workers 2] [--record FILE]
     python bench/boundary_truth.py --check tests/formats/warmup/boundary_foolbox.json [--setting early] [--changed]
 
 Both attack 200 sixes and sevens of scikit-learn's digits, 28 x 28, from the same start pictures. The classifier is a
-sum of Gaussians around 100 other digits, in NumPy. Our attack asks in floats, as foolbox does, so that nothing is
-rounded to bytes. Two settings are compared, each with a distance at which about half of the attacks succeed, where a
-test of counts sees most:
+sum of Gaussians around 100 other digits, in NumPy. Our attack sends floats, as foolbox does, so nothing is rounded to
+bytes. Two settings are compared, each with a distance at which about half of the attacks succeed, where a test of
+counts is most sensitive:
 
-- early: 200 iterations, after which the walk is still on its way. What the walk does decides who is within.
-- full: 5000 iterations, as in 2018. Most walks have converged, and the picture decides more than the attack.
+- early: 200 iterations, after which the walk is still moving. The steps of the walk decide which attacks succeed.
+- full: 5000 iterations, as in 2018. Most walks have converged, and the picture matters more than the attack.
 
-A success is what counted in 2018: the picture that is judged, on the sphere if the walk ended outside, is misread.
+A success is what counted in 2018: the judged picture, moved onto the sphere if the walk ended outside, is misread.
 Foolbox draws from several threads, so only distributions can be compared: Fisher's exact test on the numbers of
-successes, and McNemar's exact test on the pictures that only one of the two fooled. Both are two-sided. Where neither
-fooled a picture, `distance_ratio` is the median of our distance at the end, divided by foolbox's.
+successes, and McNemar's exact test on the pictures that only one of the two fooled. Both are two-sided. Over pictures
+that neither fooled, `distance_ratio` is the median of our distance at the end, divided by foolbox's.
 
-The first form needs an environment with foolbox (bench/boundary_foolbox.py says which), runs both sides and prints what
-a test in tests/formats/warmup/ compares with. The second runs only our side against such a record; `--changed` also
-runs our attack with one constant changed at a time, which shows what the comparison would notice.
+The first form needs an environment with foolbox (see bench/boundary_foolbox.py), runs both sides and prints the figures
+for a test in tests/formats/warmup/. The second runs only our side and compares it with such a record; `--changed` also
+runs our attack with one constant changed at a time, which shows the differences that the comparison would notice.
 """
 
 import argparse
@@ -49,9 +49,9 @@ from orchestrator.formats.warmup.attacks.base import play_attacks, predicted_cla
 
 PICTURES = 200
 WIDTH = 2.0
-"""Standard deviation of a Gaussian of the classifier."""
+"""The standard deviation of each Gaussian of the classifier."""
 SETTINGS = {"early": (200, 5.15), "full": (5000, 4.25)}
-"""Iterations and distance."""
+"""The iterations and the distance of each setting."""
 SEED = 2018
 CHANGES: dict[str, dict[str, Any]] = {
     "first steps of 0.02 in place of 0.01": {"_StepSizes": partial(boundary._StepSizes, 0.02, 0.02)},  # noqa: SLF001
@@ -63,13 +63,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     "steps shrink below 0.4 in place of 0.2": {"_TOO_HARD": 0.4},
     "the sphere is looked at in each step": {"_SPHERE_CHECKED_EVERY": 1},
 }
-"""Constants of our attack, changed."""
+"""For each change, the constants of our attack with their changed values."""
 Task = dict[str, Any]
-"""The arrays that bench/boundary_foolbox.py reads."""
+"""The arrays and numbers that bench/boundary_foolbox.py reads."""
 
 
 def make_task(setting: str, numbers: Sequence[int] = range(PICTURES)) -> Task:
-    """Returns some of the pictures, with what both attacks are told of them."""
+    """Returns the pictures with these numbers, and the other arguments of both attacks."""
     attacked, prototypes = (load_digits(split, ("6", "7"), 28) for split in ("train", "test"))
     pictures, labels = to_floats(attacked.pixels[:PICTURES]), attacked.labels[:PICTURES]
     rng = np.random.default_rng(SEED)
@@ -90,9 +90,9 @@ def make_task(setting: str, numbers: Sequence[int] = range(PICTURES)) -> Task:
 
 
 def run_ours(task: Task) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Returns what our attack comes to: which pictures [n] it fools as they are judged, and how near it came [n].
+    """Returns which pictures [n] our attack fools as they are judged, and how near it came [n].
 
-    The second is the distance of the nearest misread picture that it asked about, before any projection.
+    The latter is the distance of the nearest misread picture among its queries, before any projection.
     """
     ask = Classifier(task["prototypes"], task["prototype_classes"], task["width"]).batch_predictions
     attacks = []
@@ -117,7 +117,7 @@ def run_ours(task: Task) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
 
 
 def run_foolbox(python: Path, setting: str, workers: int) -> dict[str, NDArray[Any]]:
-    """Returns `successes` and `distances` of foolbox, whose processes share the pictures."""
+    """Returns `successes` and `distances` of foolbox; `workers` processes share the pictures."""
     program = Path(__file__).with_name("boundary_foolbox.py")
     found = {"successes": np.zeros(PICTURES, bool), "distances": np.zeros(PICTURES)}
     with tempfile.TemporaryDirectory(prefix="sparring-boundary-") as folder:
@@ -151,10 +151,11 @@ def compare(foolbox: NDArray[np.bool_], ours: NDArray[np.bool_]) -> dict[str, An
 
 
 def detectable_difference(successes: int, count: int, level: float, power: float) -> float:
-    """Returns by how much a second share has to differ for Fisher's test to reject so often, both of `count` pictures.
+    """Returns by how much a second share has to differ so that Fisher's test rejects with a probability of `power`.
 
-    The first share is taken as known, `successes / count`. Pictures are independent here, though both attack the same
-    ones: that makes both counts more alike than independent ones, so the test rejects less often than it says.
+    Both shares are of `count` pictures; the first is taken as known, `successes / count`. Pictures are assumed to be
+    independent, though both sides attack the same ones. That makes both counts more alike, so the test rejects less
+    often than assumed.
     """
     rejected = [
         k for k in range(count + 1) if fisher_exact([[successes, count - successes], [k, count - k]])[1] < level
@@ -170,7 +171,7 @@ def detectable_difference(successes: int, count: int, level: float, power: float
 
 @contextmanager
 def changed(constants: dict[str, Any]) -> Iterator[None]:
-    """Gives names of our attack's module other values for a while."""
+    """Gives names in our attack's module other values while the block lasts."""
     before = {name: vars(boundary)[name] for name in constants}
     vars(boundary).update(constants)
     try:
@@ -180,7 +181,7 @@ def changed(constants: dict[str, Any]) -> Iterator[None]:
 
 
 def main() -> int:
-    """Compares, and prints the figures."""
+    """Compares both attacks, and prints the figures."""
     asked = _arguments()
     if asked.foolbox:
         record = {setting: _record_of(setting, asked.foolbox, asked.workers) for setting in SETTINGS}

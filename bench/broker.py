@@ -1,23 +1,23 @@
-"""What the broker adds to an attack's query, against bare pipes that carry the same bytes, and its share of real ones.
+"""Measures what the broker adds to a query, against bare pipes with the same bytes, and its share of a real query.
 
-Run `python bench/broker.py` (some minutes; `--json` for machines). An attack and a defence, Python programs that answer
-at once, are joined in several ways. One query is a message from the attack, one or more questions to the defence with
-their answers, and the reply.
+Run `python bench/broker.py` (some minutes; `--json` for programs). An attack and a defence, Python programs that answer
+at once, are connected in several ways. One query is a message from the attack, one or more questions to the defence
+with their answers, and the reply.
 
-- pipes: every byte of a query was made beforehand. What the attack writes is read, the questions are written to the
-  defence, its answers are read, and the reply is written. No protocol is spoken.
+- pipes: all bytes of a query were made beforehand. The script reads the attack's message, writes the questions to the
+  defence, reads its answers, and writes the reply, without using the protocol.
 - process, docker, runc: the same bytes through two sandboxes of that backend, with deadlines, standard error and
   limits.
-- broker/process and so on: a query job as in a round: both players are asked as in play, the broker counts, answers are
-  noted and hashed, and a question of a turn is kept for a replay. The defence misreads nothing, so that no distance is
-  measured.
+- broker/process and so on: a query job as in a round: both players are asked as in play, the broker counts queries,
+  answers are recorded and hashed, and one question a turn is kept for a replay. The defence misreads nothing, so no
+  distance is measured.
 
-The ways take turns, so that a slow moment of the machine meets all of them. The factors are time divided by that of
+The ways take turns, so that a slow moment of the machine affects all of them. The factors are times divided by that of
 the pipes in the same turn: their smallest, their median, their largest.
 
-The second table is of queries as SPSA asks them, 64 pictures of 3 x 224 x 224, against a defence that takes a hundredth
-of a second for each picture. The share is the part of a query's time that the pipes of the same turn did not need. The
-goal is below 0.1. `rest` is the part in which the defence does not work: with what both players need to write and read.
+The second table is of queries as SPSA sends them, 64 pictures of 3 x 224 x 224, to a defence that takes a hundredth of
+a second for each picture. The share is the part of a query's time that the pipes of the same turn did not need. The
+goal is below 0.1. `rest` is the part in which the defence does not work, including the players' reading and writing.
 """
 
 import argparse
@@ -61,11 +61,11 @@ from orchestrator.sandboxes.base import Backend, Image, ImageSource, SandboxSpec
 
 BACKENDS = ("process", "docker", "runc")
 PICTURES_A_SECOND = 100
-"""Of the defence that SPSA asks."""
+"""The speed of the defence that SPSA queries."""
 SHARE_GOAL = 0.1
 WARM_QUERIES = 3
 SAMPLED = 1
-"""Questions of a turn that are kept, to be asked again."""
+"""How many questions of a turn are kept for a replay."""
 HEADING = (
     "| query              | questions | over           | median us | a second |    min | median |    max |",
     "| ------------------ | --------- | -------------- | --------- | -------- | ------ | ------ | ------ |",
@@ -128,7 +128,7 @@ while True:
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of query: so many pictures of a shape, put to the defence in questions of `batch` pictures."""
+    """One kind of query: the number of pictures, their shape, and how many a question to the defence has (`batch`)."""
 
     count: int
     shape: tuple[int, int, int]
@@ -136,12 +136,12 @@ class Case:
 
     @property
     def questions(self) -> int:
-        """How many questions to the defence a query becomes."""
+        """How many questions to the defence a query needs."""
         return self.count // self.batch
 
     @property
     def picture(self) -> Pixels:
-        """The picture of the question to the attack, which it asks about again and again."""
+        """The picture in the question to the attack, with which the attack sends all its queries."""
         return np.random.default_rng(0).integers(0, 256, (1, *self.shape), np.uint8)
 
     def context(self, images: Mapping[str, Image], backend: Backend) -> RoundContext:
@@ -175,11 +175,11 @@ class Case:
 
 
 Play = Callable[[], float]
-"""Plays all queries of a turn; returns the seconds that one took."""
+"""Plays all queries of a turn; returns the seconds that one query took."""
 
 
 def bare(case: Case, context: RoundContext, attack: Way, defence: Way, queries: int) -> Play:
-    """Returns what carries the bytes of queries that were made beforehand."""
+    """Returns a function that carries the bytes of queries that were made beforehand."""
     asked = QueriesHeader(per_picture=10**9, batch=case.count, prices={Want.DECISION: 1})
     attacking = Session(Role.ATTACK, 10, context.payload_limit, queries=asked)
     defending = Session(Role.DEFENCE, 10, context.payload_limit)
@@ -234,7 +234,7 @@ def _take(way: Way, size: int, deadline: float) -> None:
 
 
 def brokered(case: Case, context: RoundContext, stack: ExitStack, queries: int) -> Play:
-    """Returns what plays the queries as a query job does."""
+    """Returns a function that plays the queries as a query job does."""
     attack_pool, pool = (
         PlayerPool(context, context.roster[side], f"bench-{side}", lambda: 0) for side in (Side.ATTACK, Side.DEFENCE)
     )
@@ -258,7 +258,7 @@ def brokered(case: Case, context: RoundContext, stack: ExitStack, queries: int) 
 
 @contextmanager
 def piped(folder: Path, words: Sequence[str]) -> Iterator[Pipe]:
-    """A player at two pipes."""
+    """Runs a player at two pipes."""
     command = [sys.executable, "-S", str(folder / "player.py"), *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
@@ -268,7 +268,7 @@ def piped(folder: Path, words: Sequence[str]) -> Iterator[Pipe]:
 
 
 def admitted(backend: Backend, folder: Path, words: Sequence[str]) -> Image:
-    """Returns a player. Raises Rejected where there is no image for it."""
+    """Returns an admitted player. Raises Rejected if there is no image for it."""
     if backend.name == "process":
         command = ("python", "-S", "player.py", *words)
         return backend.admit(ImageSource(folder=folder, command=command, trusted=True))
@@ -278,7 +278,7 @@ def admitted(backend: Backend, folder: Path, words: Sequence[str]) -> Image:
 
 @contextmanager
 def boxed(backend: Backend, context: RoundContext, side: str) -> Iterator[Way]:
-    """A player in a sandbox of its own."""
+    """Runs a player in a sandbox of its own."""
     spec = SandboxSpec(image=context.images[side], policy=context.policy, run="bench", job=f"bench-{side}")
     sandbox = backend.start(spec)
     try:
@@ -290,7 +290,7 @@ def boxed(backend: Backend, context: RoundContext, side: str) -> Iterator[Way]:
 def ways(
     case: Case, backends: Mapping[str, Backend], folder: Path, stack: ExitStack, queries: int, seconds: float = 0.0
 ) -> dict[str, Play]:
-    """Returns what plays a case in each way, with players that have loaded; `seconds` is a picture's at the defence."""
+    """Returns the functions that play a case, by way, with loaded players; a picture takes the defence `seconds`."""
     told = {side: [side, str(case.count), str(queries), str(seconds)] for side in ("attack", "defence")}
     found: dict[str, Play] = {}
     for name, backend in backends.items():
@@ -333,7 +333,7 @@ def measure(
 def measure_share(
     case: Case, backends: Mapping[str, Backend], folder: Path, repetitions: int, queries: int
 ) -> dict[str, Any]:
-    """Returns which part each way has of a query's time, where the defence needs its time for each picture."""
+    """Returns each way's share of a query's time, with a defence that takes its time for each picture."""
     with ExitStack() as stack:
         found = ways(case, backends, folder, stack, queries, 1 / PICTURES_A_SECOND)
         turns = [{name: play() for name, play in found.items()} for _ in range(repetitions)]
@@ -353,7 +353,7 @@ def measure_share(
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a result for people: a row of its table for each way."""
+    """Yields a result as text: a row of the table for each way."""
     query = " x ".join(map(str, (result["pictures"], *result["shape"])))
     for name, way in result["ways"].items():
         cells = [f"{query:<18}", f"{result['questions']:>9}", f"{name:<14}"]

@@ -1,11 +1,11 @@
-"""What a round on Kubernetes costs its API server and its controller, and that nothing of it grows with what is done.
+"""Measures what a round on Kubernetes costs API server and controller, and checks that finished jobs cost nothing.
 
     python bench/cluster.py [--jobs 1000] [--most 50] [--json]
 
-A controller plays a plan through the tests' API server. Pods are fakes; drivers are scripts that leave a finished job
-on the volume at once. Prints the calls for each job by verb, and, when 10, 50 and 90 % of the jobs are finished, what a
-look of the controller takes while nothing happens: API calls, milliseconds (the median of several), the most memory
-that it needs meanwhile, and what it keeps from one look to the next. Ends with status 1 where one of these grows.
+A controller plays a plan through the tests' API server. Pods are fakes; drivers are scripts that write a finished job
+to the volume at once. Prints the API calls for each job by verb; and, when 10, 50 and 90 % of the jobs are finished,
+what one look of the controller costs while nothing happens: API calls, milliseconds (the median of several), the most
+memory meanwhile, and the memory kept from one look to the next. Exits with status 1 if one of these grows.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is with the tests
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is in the tests
 
 from orchestrator import logs
 from orchestrator.domain.events import JobFinished
@@ -34,7 +34,7 @@ from tests.kubernetes_api import Node
 SHARES = (0.1, 0.5, 0.9)
 LOOKS = 15
 TOLERANCE = 2.5
-"""How many times the figure at 10 % another may be: what grows with the finished jobs is nine times as much at 90 %."""
+"""The largest factor over the figure at 10 %. What grows with the finished jobs is nine times as much at 90 %."""
 PACE = ControllerTimings(refresh_interval=1.0, min_interval=0.02)
 
 
@@ -46,24 +46,24 @@ class Gate:
         self._open.set()
 
     def script(self, driver: Driver) -> int:
-        """A driver that plays as soon as the gate is open."""
+        """Runs a driver that plays as soon as the gate is open."""
         while not driver.hang(self._open):
             return 137
         return plays(driver)
 
     def shut(self) -> None:
-        """Holds back whoever comes."""
+        """Makes drivers wait."""
         self._open.clear()
 
     def open(self) -> None:
-        """Lets all go on."""
+        """Lets all drivers continue."""
         self._open.set()
 
 
 class Looks:
-    """Stands between two looks of a controller: at each share of finished jobs it waits for rest, and measures.
+    """Runs between two looks of a controller. At each share of finished jobs, waits until nothing happens and measures.
 
-    `finished` and `happened` are counted by whoever keeps what the controller yields.
+    The caller, who takes the events that the controller yields, counts `finished` and `happened`.
     """
 
     def __init__(self, rig: Rig, controller: Controller, gate: Gate, marks: list[int]) -> None:
@@ -76,7 +76,7 @@ class Looks:
         controller._view.wait_for_change = self.wait  # type: ignore[method-assign]  # noqa: SLF001
 
     def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
-        """Waits as the controller would, and measures where it is time for it."""
+        """Waits as the controller would, and measures when the next share of jobs is finished."""
         calls = self._rig.cluster.api.calls
         still = not self.happened and self._made == calls["create", "jobs"]
         self.happened, self._made = 0, calls["create", "jobs"]
@@ -93,7 +93,7 @@ class Looks:
 
 
 def look(controller: Controller) -> None:
-    """One look at everything, as `run` does it, when nothing happens."""
+    """Does one look at all jobs as `run` does, while nothing happens."""
     machines = list(controller._machines.values())  # noqa: SLF001
     seen = controller._view.refresh(machine.status for machine in machines)  # noqa: SLF001
     for machine in machines:
@@ -104,7 +104,7 @@ def look(controller: Controller) -> None:
 
 
 def measure(rig: Rig, controller: Controller) -> dict[str, float]:
-    """Returns what a look takes now."""
+    """Returns what a look costs now."""
     rig.cluster.settle(60)
     before, times = Counter(rig.cluster.api.calls), []
     for _ in range(LOOKS):
@@ -128,7 +128,7 @@ def measure(rig: Rig, controller: Controller) -> dict[str, float]:
 
 
 def kept(controller: Controller) -> int:
-    """Returns the bytes that the controller keeps between two looks, but for the plan, which it was given."""
+    """Returns the bytes that the controller keeps between two looks, without its arguments such as the plan."""
     given = [controller._plan, controller._queue, controller._deps, controller._api]  # noqa: SLF001
     seen, total = set(map(id, given)), 0
     waiting = list(vars(controller).values())
@@ -150,13 +150,13 @@ def kept(controller: Controller) -> int:
 
 
 def resident() -> float:
-    """Returns the process's memory in MB; the test's API server, which remembers every change, is most of it."""
+    """Returns the process's memory in MB. Most of it is the test's API server, which keeps every change."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * 4096 / 2**20
 
 
 def play(jobs: int, most: int) -> dict[str, Any]:
-    """Plays a plan of so many jobs and returns the figures."""
+    """Plays a plan with a number of jobs and returns the figures."""
     with (
         tempfile.TemporaryDirectory(prefix="sparring-cluster-") as folder,
         clusters((Node(cpu="1000", memory="1000Gi", pods=4 * most),)) as (cluster, hook),
@@ -164,7 +164,7 @@ def play(jobs: int, most: int) -> dict[str, Any]:
         gate = Gate()
         rig = rig_on(cluster, hook, Path(folder), script=gate.script, most=most, pace=PACE)
         plan = jobs_of(*(f"j{number:05}" for number in range(jobs)))
-        # What happened is counted, not kept: the rig would search all of it for every assignment.
+        # Events are counted and not kept, because the rig would search all of them for every assignment.
         controller = Controller(rig.site(), plan, frozenset(), lambda job, _: FakeJobHandle(rig, job).assignment())
         looks = Looks(rig, controller, gate, [int(share * jobs) for share in SHARES])
         cluster.api.calls.clear()
@@ -181,7 +181,7 @@ def play(jobs: int, most: int) -> dict[str, Any]:
 
 
 def grown(looks: list[dict[str, float]]) -> list[str]:
-    """Returns which figures of a look grow with the finished jobs; the test server's memory is not the controller's."""
+    """Returns the figures of a look that grow with the finished jobs, without the test server's memory."""
     if len(looks) < 2:  # noqa: PLR2004  there is nothing to compare
         raise SystemExit("the round was over before anybody looked twice: give --jobs 200 or more")
     first = looks[0]
@@ -194,7 +194,7 @@ def grown(looks: list[dict[str, float]]) -> list[str]:
 
 
 def main() -> int:
-    """Measures and prints; returns 1 where something grows."""
+    """Measures and prints; returns 1 if a figure grows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--most", type=int, default=50)

@@ -1,15 +1,15 @@
-"""How far the answers of one network differ on one device: the noise that replays have to bear (rules A9, A10, X3).
+"""Measures how far a network's answers differ on one device: the noise that replays must tolerate (rules A9, A10, X3).
 
     python bench/device_noise.py --data ../shared/data/cifar10 [--pictures 1000] [--device cuda] [--json]
 
 A defence is the organizers' network with the weights of each reference model. It is asked about the test pictures, and
-about what FGSM, BIM and PGD made of them on the same weights (eps 8/255). Each row asks the same questions under other
-circumstances, in a fresh process, and compares with the first row's answers:
+about the pictures that FGSM, BIM and PGD make from them with the same weights (eps 8/255). Each row asks the same
+questions under other circumstances, in a fresh process, and compares with the first row's answers:
 
-    other bits    pictures of which a logit has other bits
+    other bits    the pictures for which a logit has other bits
     noise         the largest difference of a logit, divided by the picture's largest absolute logit
-    decisions     pictures that get another label
-    margin        the largest margin among those, the difference of the two highest logits divided by the largest
+    decisions     the pictures that get another label
+    margin        the largest margin among those: the difference of the two highest logits divided by the largest
                   absolute one; `replay` takes a disagreement of at most 0.0001 for noise
 
 Then two processes make PGD's pictures from the same seed: `other pictures` is how many of these differ.
@@ -42,14 +42,14 @@ EPSILON, SEED = 8, 2026
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How the questions are asked, and what the process sets before."""
+    """How the questions are asked, and the settings of the process that asks them."""
 
     name: str
     batch: int = 64
     shuffled: bool = False
     deterministic: bool = True
     device: str = ""
-    """Empty for the one that is measured."""
+    """Empty for the measured device."""
 
 
 ROWS = (
@@ -64,7 +64,7 @@ ROWS = (
 
 
 def main() -> int:
-    """Measures and prints; in the processes that it starts, answers."""
+    """Measures and prints; in the processes that it starts, answers an order."""
     asked = _arguments()
     if asked.answer:
         answer(json.loads(asked.answer))
@@ -126,7 +126,7 @@ def measure(model: str, asked: argparse.Namespace, folder: Path) -> dict[str, An
 
 
 def compare(name: str, first: NDArray[np.float32], other: NDArray[np.float32]) -> dict[str, Any]:
-    """Returns the row of answers [n, classes] under other circumstances than the first."""
+    """Returns the row that compares answers [n, classes] with those under the first circumstances."""
     largest = np.abs(first).max(axis=1)
     ordered = np.sort(first, axis=1)
     changed = first.argmax(axis=1) != other.argmax(axis=1)
@@ -145,7 +145,7 @@ def _different(one: NDArray[Any], other: NDArray[Any]) -> int:
 
 
 def answer(order: dict[str, Any]) -> None:
-    """Answers one order in this process, and writes logits or an attack's pictures into its file."""
+    """Answers one order in this process, and writes logits or an attack's pictures to the order's file."""
     if order["device"] == "cpu":
         torch.cuda.is_available = lambda: False
     elif not torch.cuda.is_available():

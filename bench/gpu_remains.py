@@ -1,11 +1,11 @@
-"""What a player finds on a GPU of the one before it: memory, counters, and a kernel that never ends.
+"""Measures what a player on a GPU leaves to the next one: memory, counters, and a kernel that never ends.
 
     python bench/gpu_remains.py [--gibibytes 16] [--json]
 
 Each player is a process of its own, as in a sandbox: one GPU, no other process on it. The first fills memory with a
-pattern and ends; the next allocates as much, does not write to it, and counts words with the pattern. Between two
-readings of all counters that the driver shows to everybody a player computes; the counters that it changed are what one
-player can tell the next. Last, a player starts a kernel that never ends and is killed; the next one computes.
+pattern and ends; the next allocates as much, does not write to it, and counts words with the pattern. A player computes
+between two readings of all counters that the driver shows to everybody; with the counters that it changed, one player
+could tell something to the next. Last, a player starts a kernel that never ends and is killed; the next one computes.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def memory(asked: argparse.Namespace) -> str:
-    """Returns what remains of filled memory."""
+    """Returns how much of the filled memory the next player finds."""
     words = str(asked.gibibytes * 1024**3 // 4)
     play(FILL, words, str(PATTERN))
     pattern, other = play(COUNT, words, str(PATTERN)).split()
@@ -97,13 +97,13 @@ def memory(asked: argparse.Namespace) -> str:
 
 
 def shared_memory(_: argparse.Namespace) -> str:
-    """Returns what remains of the memory that the threads of a block share."""
+    """Returns how much the next player finds of the memory that the threads of a block share."""
     play(SHARED_WRITE, str(PATTERN))
     return f"{play(SHARED_COUNT, str(PATTERN))} of {1056 * 12_000} words with the pattern"
 
 
 def changed_counters(_: argparse.Namespace) -> str:
-    """Returns the counters that change where a player computes, and those among them that change by themselves."""
+    """Returns the counters that change while a player computes, and those of them that also change by themselves."""
     before, quiet = counters(), counters()
     play(COMPUTE)
     after = counters()
@@ -142,8 +142,8 @@ def play(program: str, *arguments: str) -> str:
 
 
 def counters() -> dict[str, str]:
-    """Returns what the driver shows to everybody of the GPU, by its place in the document of `nvidia-smi`."""
-    user = 65_534 if os.getuid() == 0 else None  # as players, who are nobody
+    """Returns the values that the driver shows to everybody, by their path in the document of `nvidia-smi`."""
+    user = 65_534 if os.getuid() == 0 else None  # players run as this user, nobody
     text = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True, user=user).stdout
     found: dict[str, str] = {}
 

@@ -1,14 +1,14 @@
-"""How much one sandbox can learn by time alone of what an earlier one of the same image looked up.
+"""Measures how much one sandbox can find out, from times alone, about the names that an earlier one looked up.
 
-Run `python bench/memory_by_time.py [--image NAME] [--rounds N]` where a Docker engine is (some minutes). An earlier
-sandbox looks names up in vain; a later one times each of these and as many strange ones, in a random order. It does so
-from the image itself and from a fresh copy, under the policy for strangers: no counter can be read.
+Run `python bench/memory_by_time.py [--image NAME] [--rounds N]` with a Docker engine (some minutes). An earlier sandbox
+looks up names that do not exist; a later one of the same image times each of these and as many others, in random order.
+It does so from the image itself and from a fresh copy, under the policy for strangers: no counter can be read.
 
-Bits are those that one look-up gives about whether its name was looked up before: the mutual information of that fact,
-true for every other name, and of the time, which is sorted into ten classes. The classes are made on half of the
-look-ups and counted on the other half. What the same reckoning gives for shuffled facts is printed beside it: so much
-is nothing. A vote over several names stored for one fact makes more of them; the look-ups that a fact then takes, at an
-error of 1 %, are worked out from the times: the first of `VOTES` whose median decides rightly in 99 of 100 draws.
+Bits are the information of one look-up about whether its name was looked up before: the mutual information of that
+fact, true for every other name, and of the time, sorted into ten classes. The classes are made with half of the
+look-ups and counted with the other half. The result of the same computation for shuffled facts is printed beside it: it
+is the value for no information. A vote over several names for one fact gives more; the number of look-ups that a fact
+then needs, at an error of 1 %, follows from the times: the first of `VOTES` whose median is right in 99 of 100 draws.
 """
 
 import argparse
@@ -58,7 +58,7 @@ print(json.dumps(found))
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What look-ups tell: medians in microseconds, bits of one, bits of nothing, and look-ups for one fact."""
+    """The results: medians in microseconds, bits of a look-up, bits for shuffled facts, and look-ups for one fact."""
 
     where: str
     stored: float
@@ -69,7 +69,7 @@ class Result:
 
 
 def say(backend: Backend, image: Image, program: str, mark: str) -> bytes:
-    """Returns what a program prints in a sandbox."""
+    """Runs a program in a sandbox and returns its output."""
     words = ("python3", "-c", program, mark, str(NAMES))
     sandbox = backend.start(SandboxSpec(replace(image, command=words), SandboxPolicy(), "bench", "memory"))
     until, heard = time.monotonic() + 120, b""
@@ -80,14 +80,14 @@ def say(backend: Backend, image: Image, program: str, mark: str) -> bytes:
 
 
 def measured(backend: Backend, image: Image, later: Image) -> NDArray[np.int64]:
-    """Returns look-ups [n, 2], nanoseconds and whether the name was stored, after another sandbox stored it."""
+    """Returns look-ups [n, 2]: nanoseconds, and whether another sandbox looked the name up before."""
     mark = secrets.token_hex(8)
     say(backend, image, STORE, mark)
     return np.array(json.loads(say(backend, later, MEASURE, mark)), np.int64)
 
 
 def bits(looks: NDArray[np.int64], chance: np.random.Generator) -> float:
-    """Returns how many bits a look-up gives, on the half that did not make the classes."""
+    """Returns how many bits a look-up gives, counted with the half that did not make the classes."""
     order = chance.permutation(len(looks))
     made, counted = looks[order[::2]], looks[order[1::2]]
     edges = np.quantile(made[:, 0], np.linspace(0, 1, CLASSES + 1)[1:-1])
@@ -100,7 +100,7 @@ def bits(looks: NDArray[np.int64], chance: np.random.Generator) -> float:
 
 
 def needed(looks: NDArray[np.int64], chance: np.random.Generator) -> int | None:
-    """Returns how many look-ups tell one fact with an error of 1 %, None where the most of `VOTES` do not."""
+    """Returns how many look-ups reveal one fact with an error of 1 %, None if the largest of `VOTES` is not enough."""
     stored, strange = (looks[looks[:, 1] == kind, 0] for kind in (1, 0))
     line = (np.median(stored) + np.median(strange)) / 2
     for count in VOTES:
@@ -112,7 +112,7 @@ def needed(looks: NDArray[np.int64], chance: np.random.Generator) -> int | None:
 
 
 def result(where: str, looks: NDArray[np.int64], chance: np.random.Generator) -> Result:
-    """Returns what some look-ups tell."""
+    """Returns the results of some look-ups."""
     stored, strange = (float(np.median(looks[looks[:, 1] == kind, 0])) / 1000 for kind in (1, 0))
     shuffled = np.column_stack([looks[:, 0], chance.permutation(looks[:, 1])])
     return Result(where, stored, strange, bits(looks, chance), bits(shuffled, chance), needed(looks, chance))

@@ -1,21 +1,21 @@
-"""A round of ours against the runner of the NIPS 2017 competition: five attacks x five defences, side by side.
+"""Compares a round of ours with the runner of the NIPS 2017 competition: five attacks x five defences.
 
     python bench/peer.py --runner run_attacks_and_defenses.py [--backend docker|runc] [--work NAME]
         [--repetitions 3] [--json] [--record bench/results]
 
 The runner is not ours and not in this repository: https://github.com/cleverhans-lab/cleverhans has it, in version 3.1.0
-under examples/nips17_adversarial_competition/dev_toolkit. Without it our side is measured alone. The players are
-written for both: the same arithmetic on the same pictures, once for the image protocol ("native") and once in the
-layout of 2017 ("files"), where we play them through the adapter. The three ways take turns, so that a slow moment of
-the machine meets all of them:
+under examples/nips17_adversarial_competition/dev_toolkit. Without it only our side is measured. The players exist for
+both: the same arithmetic on the same pictures, once for the image protocol ("native") and once in the layout of 2017
+("files"), which we play through the adapter. The three ways take turns, so that a slow moment of the machine affects
+all of them:
 
-    peer       the runner of 2017, which starts a container for each submission, one after the other, without any wall
+    peer       the runner of 2017, which starts a container for each submission, one after the other, without limits
     default    `sparring round run` with isolation `attack` and replays at .99 / 1 %
-    round      the same with isolation `round` and without replays: as many sandboxes as the peer has; of the "files",
-               100 pictures in a question, where rule A9 wants one
+    round      the same with isolation `round` and without replays: as many sandboxes as the peer has; "files" with
+               100 pictures in a question, although rule A9 requires one
 
 Each time is that of the whole command. The factors are our time divided by the peer's in the same turn. The accuracies
-of all 25 cells have to agree, or the program ends with 1. It needs Docker, root for `--backend runc`, `make images`.
+of all 25 cells have to agree, or the program exits with 1. It needs Docker, root for `--backend runc`, `make images`.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from PIL import Image
 BASE = "sparring/base:cpu"
 PEER_IMAGE = "sparring-bench/peer"
 PEER_RECIPE = f"FROM {BASE}\nUSER root\n"
-"""The runner of 2017 has submissions write into folders of root."""
+"""The submissions run as root, because the runner of 2017 makes them write to folders of root."""
 PER_SIDE = 5
 EPSILON = 8
 CLASSES = 10
@@ -53,7 +53,7 @@ numpy.object = object
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""The runner is of a time when NumPy had a name that it lacks now."""
+"""Restores a name that NumPy has dropped since the runner was written."""
 REPLAYS = {"default": {"power": 0.99, "cheat": 0.01}, "round": {"power": 0, "attacks": 0}}
 ISOLATION = {"default": "attack", "round": "round"}
 Cells = dict[tuple[str, str], int]
@@ -62,7 +62,7 @@ Cells = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Work:
-    """What is played: how large the pictures are, how many, in which layout, and what factors we want."""
+    """A kind of work: the size and number of pictures, the players' layout, and the wanted factors."""
 
     side: int
     count: int
@@ -162,7 +162,7 @@ class Bench:
 
     def __init__(self, work: Work, folder: Path, backend: str) -> None:
         self.work, self.folder, self.backend = work, folder, backend
-        self.seconds = 0.0  # what the last round took
+        self.seconds = 0.0  # the duration of the last round
         chance = np.random.default_rng(0)
         self._pictures = chance.integers(0, 256, (work.count, work.side, work.side, 3)).astype(np.uint8)
         self._labels = np.arange(work.count) % CLASSES
@@ -175,10 +175,10 @@ class Bench:
             self._write_contest(way, isolation, entries)
 
     def play_peer(self, runner: Path) -> Cells:
-        """Plays the round with the runner of 2017; returns how many pictures were classified correctly, per cell."""
+        """Plays the round with the runner of 2017; returns the number of correctly classified pictures of each cell."""
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             fresh = Path(name)
-            shutil.copytree(self.folder / "dataset", fresh / "dataset")  # it writes there
+            shutil.copytree(self.folder / "dataset", fresh / "dataset")  # the runner writes there
             for empty in ("targeted", "between", "out"):
                 (fresh / empty).mkdir()
             options = {
@@ -203,7 +203,7 @@ class Bench:
             }
 
     def play_ours(self, way: str) -> Cells:
-        """Plays the round with `sparring round run`; returns the same."""
+        """Plays the round with `sparring round run`; returns the correctly classified pictures of each cell."""
         out = self.folder / "out"
         words = ["round", "run", str(self.folder / f"{way}.yaml"), "--out", str(out), "--backend", self.backend]
         began = time.perf_counter()
@@ -214,7 +214,7 @@ class Bench:
         return {(cell["attack"], cell["defence"]): cell["held"] for cell in cells if cell["attack"]}
 
     def _remove_containers(self) -> None:
-        """Removes what the runner of 2017 leaves: a container for each submission."""
+        """Removes the containers that the runner of 2017 leaves, one for each submission."""
         for place in (self.folder / "peer").glob("*/*"):
             found = subprocess.run(
                 ["docker", "ps", "--all", "--quiet", "--filter", f"volume={place}"], capture_output=True, check=True
@@ -233,7 +233,7 @@ class Bench:
                 rows.writerow([f"{number:06}", label, 0])
 
     def _write_player(self, kind: str, number: int) -> dict[str, str]:
-        """Writes a player for both, builds its image, and returns its entry in the contest file."""
+        """Writes a player for both sides, builds its image, and returns its entry in the contest file."""
         name, script = f"{kind}-{number}", f"run_{kind}.sh"
         texts = {
             ("attack", "python"): FILES_ATTACK,
@@ -264,7 +264,7 @@ class Bench:
         return {"folder": str(ours), "team": f"Team {name}"}
 
     def _batch(self, way: str) -> int:
-        """Returns how many pictures a question has: a script starts once for all of them, as in 2017, if it is let."""
+        """Returns how many pictures a question has. With 100, a script starts once for all pictures, as in 2017."""
         return 100 if self.work.layout == "files" and way == "round" else 1
 
     def _write_contest(self, way: str, isolation: str, entries: list[dict[str, str]]) -> None:
@@ -288,7 +288,7 @@ class Bench:
 
 
 def run(words: list[str]) -> None:
-    """Runs a program quietly; ends this one with its last words where it fails."""
+    """Runs a program without showing its output. If it fails, exits with the end of its output."""
     done = subprocess.run(words, capture_output=True, check=False, cwd=ROOT)
     if done.returncode:
         said = (done.stdout + done.stderr).decode("utf-8", "replace")[-6000:]
@@ -303,7 +303,7 @@ def build_peer_image() -> None:
 
 
 def measure(bench: Bench, runner: Path | None, repetitions: int) -> dict[str, Any]:
-    """Returns seconds and factors of one kind of work. Ends the program where the cells disagree."""
+    """Returns seconds and factors of one kind of work. Exits if the cells disagree."""
     ways: dict[str, Callable[[], Cells]] = {} if runner is None else {"peer": partial(bench.play_peer, runner)}
     ways |= {way: partial(bench.play_ours, way) for way in bench.work.goals}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
@@ -344,7 +344,7 @@ def spread(seconds: list[float]) -> str:
 
 
 def say(text: str) -> None:
-    """Tells how far it is, beside the table."""
+    """Prints progress, separately from the table."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,12 +1,12 @@
-"""How long a job on Kubernetes takes from its creation to its result, against a bare Job with the same images.
+"""Measures how long a job on Kubernetes takes from creation to result, against a bare Job with the same images.
 
     python bench/pods.py [--runner IMAGE] [--player IMAGE] [--driver-cpus 1.0] [--most 2] [--json]
 
 A controller plays a round of two attacks and two defences through the tests' API server, whose nodes start each
 container on this machine's Docker engine: with the pod's images, commands, users and processor limits, without a
-network. Then each job is made again as a bare Job: the same pod, but player and driver are an interpreter that ends at
-once. Prints the medians of both, their ratio, and what the whole round took. What a node of a real cluster needs for a
-pod's sandbox and its volumes, some seconds, is in neither, so the ratio there is smaller.
+network. Then each job is created again as a bare Job: the same pod, but player and driver are an interpreter that ends
+at once. Prints the medians of both, their ratio, and the duration of the whole round. Neither includes the seconds that
+a node of a real cluster needs for a pod's sandbox and volumes, so the ratio there is smaller.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is with the tests
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is in the tests
 
 from structlog.testing import capture_logs
 
@@ -42,7 +42,7 @@ PATIENCE = 120.0
 
 
 class Container:
-    """A container on the engine, which `docker run` stays with."""
+    """A container on the engine, with its attached `docker run` process."""
 
     def __init__(self, name: str, words: list[str], log: Path) -> None:
         self._name, self._log = name, log
@@ -50,21 +50,21 @@ class Container:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
     def wait(self) -> int:
-        """Waits for its end; returns the exit status."""
+        """Waits until the container ends; returns its exit status."""
         return self._process.wait()
 
     def send_signal(self, number: int) -> None:
-        """Signals its first process, if it is there."""
+        """Sends a signal to the container's first process, if it is running."""
         words = ["docker", "kill", "--signal", str(number), self._name]
         subprocess.run(words, capture_output=True, check=False)
 
     def log(self) -> bytes:
-        """Returns what was written so far."""
+        """Returns the output so far."""
         return self._log.read_bytes()
 
 
 class Engine:
-    """The kubelets' hook. `images` are the players' folders by digest; `claim` is the folder that the claim shows."""
+    """The kubelets' hook. `images` are the players' folders by digest; `claim` is the folder behind the claim."""
 
     def __init__(self, folder: Path, claim: Path, images: dict[str, Path], runner: str, player: str) -> None:
         self._folder, self._claim, self._images = folder, claim, images
@@ -76,7 +76,7 @@ class Engine:
     def __call__(self, container: dict[str, Any], pod: dict[str, Any]) -> Container:
         """Starts a container."""
         security, limits = container["securityContext"], container["resources"]["limits"]
-        # The controller is this process, and what it puts down is its own user's alone: drivers are that user here.
+        # The controller is this process, and only its user can read its files, so drivers run as this user here.
         user = security.get("runAsUser", os.getuid())
         name = f"sparring-bench-{pod['metadata']['uid'][:13]}-{container['name']}"
         words = ["docker", "run", "--rm", "--name", name, "--network", "none", "--read-only", "--cap-drop", "ALL"]
@@ -95,7 +95,7 @@ class Engine:
         return Container(name, [*words, "--entrypoint", first, image, *rest], self._folder / f"{name}.log")
 
     def _mounted(self, mount: dict[str, Any], pod: dict[str, Any]) -> Path:
-        """Returns the folder that a mount shows."""
+        """Returns the folder behind a mount."""
         volume = next(each for each in pod["spec"]["volumes"] if each["name"] == mount["name"])
         claimed = "persistentVolumeClaim" in volume
         folder = self._claim / mount.get("subPath", "") if claimed else self._folder / pod["metadata"]["uid"]
@@ -107,7 +107,7 @@ class Engine:
 
 @contextmanager
 def stage(asked: argparse.Namespace) -> Iterator[Stage]:
-    """A cluster of one node whose pods run on the engine, and a contest."""
+    """Gives a cluster of one node, whose pods run on the engine, and a contest."""
     folder = Path(tempfile.mkdtemp(prefix="sparring-bench-pods-"))
     folder.chmod(0o755)
     images: dict[str, Path] = {}
@@ -132,7 +132,7 @@ def stage(asked: argparse.Namespace) -> Iterator[Stage]:
 
 
 def play(made: Stage) -> tuple[float, dict[str, float], list[dict[str, Any]]]:
-    """Plays the round; returns its seconds, those of each job from creation to result, and the Jobs that were made."""
+    """Plays the round; returns its seconds, each job's seconds from creation to result, and the created Jobs."""
     jobs: list[dict[str, Any]] = []
     create = Client.create
 
@@ -154,7 +154,7 @@ def play(made: Stage) -> tuple[float, dict[str, float], list[dict[str, Any]]]:
 
 
 def bare(made: Stage, job: dict[str, Any]) -> float:
-    """Returns the seconds that a Job takes from its creation to its end whose player and driver do nothing."""
+    """Returns the seconds from creation to end of a Job whose player and driver do nothing."""
     body, client = deepcopy(job), Client.connect_to_url(made.cluster.url, NAMESPACE)
     body["metadata"]["name"] = name = f"bare-{body['metadata']['name']}"[:63].rstrip("-")
     for container in body["spec"]["template"]["spec"]["containers"]:
@@ -171,7 +171,7 @@ def bare(made: Stage, job: dict[str, Any]) -> float:
 
 
 def ended(job: dict[str, Any]) -> bool:
-    """Whether a Job is over; raises SystemExit where it failed."""
+    """Returns whether a Job has ended. Raises SystemExit if it failed."""
     conditions = {
         each["type"] for each in (job.get("status") or {}).get("conditions") or () if each["status"] == "True"
     }

@@ -1,15 +1,15 @@
-"""Attacks that query through the whole orchestrator, against the same attacks run directly on the network.
+"""Compares attacks that query through the whole orchestrator with the same attacks run directly on the network.
 
     python bench/query_truth.py --data DIR [--pictures 100] [--epsilon 8] [--json] [--record bench/results]
 
 DIR holds `cifar10/eval1000.npz` (images uint8 [n, h, w, 3], labels) and `cifar10/models/` with the weights of two
 CifarNets: `cifar_resnet_clean.safetensors`, undefended, and `cifar_resnet_fgsm_at.safetensors`, with FGSM adversarial
 training. Square (1,000 queries), SPSA (1,000) and HopSkipJump (2,000) of examples/query/ attack both. HopSkipJump has a
-contest of its own, since a contest has one budget. Each attack then runs in this process on the same pictures and
-seeds, and asks the network itself in questions of the same size; its candidates are judged one by one.
+contest of its own, because a contest has one budget. Each attack then runs in this process on the same pictures and
+seeds, and queries the network directly in questions of the same size; its candidates are judged one by one.
 
-What is compared is the accuracy under attack, with Wilson's 95 % intervals. The program ends with 1 where a figure of
-the orchestrator is outside the interval of the direct run, or where the intervals of both networks overlap.
+The accuracies under attack are compared, with Wilson's 95 % intervals. The program exits with 1 if a figure of the
+orchestrator is outside the interval of the direct run, or if the intervals of both networks overlap.
 """
 
 import argparse
@@ -41,14 +41,14 @@ from orchestrator.measures import uncertainty  # noqa: E402
 
 MODELS = {"undefended": "cifar_resnet_clean", "robust": "cifar_resnet_fgsm_at"}
 BUDGETS = {1000: ("square", "spsa"), 2000: ("hopskipjump",)}
-"""Queries a picture, and the attacks that have so many."""
+"""Queries for each picture -> the attacks with that budget."""
 QUESTION, BATCH = 20, 64
-"""Pictures in one question to an attack, and in one to a defence."""
+"""The number of pictures in one question to an attack, and in one to a defence."""
 SEED = 2026
 
 
 def main() -> int:
-    """Plays, runs directly, compares and prints."""
+    """Plays the contests, runs the attacks directly, compares and prints."""
     gc.enable()
     asked = _arguments()
     rows = []
@@ -102,7 +102,7 @@ def compare(folder: Path, asked: argparse.Namespace, budget: int, attacks: tuple
 
 
 def contest(folder: Path, asked: argparse.Namespace, budget: int, attacks: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the contest file: both networks against these attacks, on the first pictures."""
+    """Writes the contest of both networks against these attacks, on the first pictures, and returns it."""
     entries = [{"folder": str(ROOT / "examples" / "query" / "players" / f"attack_{name}")} for name in attacks]
     for model, weights in MODELS.items():
         made = folder / model
@@ -135,7 +135,7 @@ def contest(folder: Path, asked: argparse.Namespace, budget: int, attacks: tuple
 
 
 def direct_run(folder: Path, attack: str, model: str, samples: Any, epsilon: int, budget: int) -> int:
-    """Returns how many pictures the network gets right after an attack that asks it without the orchestrator."""
+    """Returns how many pictures the network gets right after an attack that queries it without the orchestrator."""
     task = LocalTask(folder / model / "weights.safetensors", attack, samples, epsilon, budget)
     player = attack_class(attack)()
     player.load(task)
@@ -153,7 +153,7 @@ def direct_run(folder: Path, attack: str, model: str, samples: Any, epsilon: int
 
 
 class LocalTask(sparring_player.Task):
-    """A task whose queries are answered by a network in this process, in questions of `BATCH`."""
+    """A task whose queries a network in this process answers, in questions of `BATCH` pictures."""
 
     def __init__(self, weights: Path, attack: str, samples: Any, epsilon: int, budget: int) -> None:
         limits: dict[str, Any] = {
@@ -172,7 +172,7 @@ class LocalTask(sparring_player.Task):
         self._budget = budget
 
     def begin(self, count: int) -> None:
-        """Begins a question of so many pictures, each with its whole budget."""
+        """Begins a question of `count` pictures, each with its whole budget."""
         self.left = np.full(count, self._budget)
 
     def ask(self, pixels: Any, positions: Any = None, want: str = "decision") -> np.ndarray:
@@ -188,7 +188,7 @@ class LocalTask(sparring_player.Task):
 
 
 def attack_class(name: str) -> type:
-    """Returns the attack of a player's program, which is not served."""
+    """Returns the attack class in a player's program, without serving it."""
     path = ROOT / "examples" / "query" / "players" / f"attack_{name}" / "player.py"
     spec = importlib.util.spec_from_file_location(f"attack_{name}", path)
     assert spec is not None
@@ -203,7 +203,7 @@ def attack_class(name: str) -> type:
 
 
 def find_problems(rows: list[dict[str, Any]]) -> list[str]:
-    """Returns which figures do not agree, and for which attacks the networks cannot be told apart."""
+    """Returns the figures that do not agree, and the attacks under which the networks cannot be distinguished."""
     problems = []
     for row in rows:
         low, high = row["direct_interval"]
@@ -220,7 +220,7 @@ def find_problems(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def as_markdown(report: dict[str, Any]) -> str:
-    """Returns the figures as a page."""
+    """Returns the figures as a page of Markdown."""
     subject = f"{report['pictures']} pictures of CIFAR-10, Linf budget {report['epsilon']}/255, process backend"
     lines = [
         "# Attacks that query, through the orchestrator and directly",

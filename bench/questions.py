@@ -1,17 +1,17 @@
-"""What the orchestrator takes for each question of a round, and how that grows with the number of pictures.
+"""Measures the orchestrator's time for each question of a round, and how it grows with the number of pictures.
 
     python bench/questions.py [--rounds 20x20x100,2x2x10000,2x2x100000] [--json]
 
 A round is ATTACKSxDEFENCESxPICTURES on the process backend, with isolation `round`, one picture in a question and no
 replays. Its pictures have 1 x 8 x 8 pixels. Its players answer at once, without NumPy (those of `bench/wire.py`), so
-that nearly all of the time is the orchestrator's and the kernel's. For each round it prints:
+nearly all of the time is the orchestrator's and the kernel's. For each round it prints:
 
-    own us       processor time of the orchestrator a question, in microseconds
-    overhead us  (wall time x slots - processor time of the players) a question: what is waited for is in it too
-    growth       overhead us beside that of the smallest round with as many players; 1.0 is linear
+    own us       processor time of the orchestrator for each question, in microseconds
+    overhead us  (wall time x slots - processor time of the players) for each question; includes waiting
+    growth       overhead us divided by that of the smallest round with as many players; 1.0 is linear
 
 The goals are an overhead of 150 us in 20x20x100, and a growth of about 1. Each round is played in a process of its own,
-so that the memory is its own peak.
+so that its peak of memory is its own.
 """
 
 import argparse
@@ -40,7 +40,7 @@ COLUMNS = ("round", "questions", "wall s", "own us", "overhead us", "growth", "p
 
 
 def write_player(folder: Path, name: str, side: str, pictures: int) -> dict[str, Any]:
-    """Writes a player that answers questions of so many pictures; returns its entry in the contest file."""
+    """Writes a player that answers questions of `pictures` pictures; returns its entry in the contest file."""
     place = folder / name
     place.mkdir()
     (place / "player.py").write_text(PLAYER)
@@ -73,7 +73,7 @@ def write_contest(folder: Path, attacks: int, defences: int, pictures: int) -> P
         "rules": {"clean_floor": None},
         "submissions": submissions,
     }
-    path.write_text(json.dumps(contest))  # JSON is YAML
+    path.write_text(json.dumps(contest))  # JSON is also YAML
     return path
 
 
@@ -112,7 +112,7 @@ def measure(rounds: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
 
 
 def parse_round(text: str) -> tuple[int, int, int]:
-    """Returns attacks, defences and pictures."""
+    """Returns the numbers of attacks, defences and pictures."""
     attacks, defences, pictures = map(int, text.split("x"))
     return attacks, defences, pictures
 

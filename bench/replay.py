@@ -1,19 +1,20 @@
-"""What replays promise and what they cost: catch rates, honest runs, and shares of questions and of seconds.
+"""Measures what replays achieve and cost: catch rates, honest runs, and shares of questions and of seconds.
 
     python bench/replay.py [--runs 200] [--part catch|classes|accuse|stall|honest|plan|rounds|isolation] [--data FOLDER]
 
 - catch: a cheat that changes exactly 1 % of its answers and is not random, against the planned power.
-- classes: each class of cheat at about 1 %: how often it clashes, is accused and is rightly named.
-- accuse: cheats by chance and by what a start draws, of several sizes: how often they are accused, and the promise.
-- stall: cheats that stall where they know an examination: how often they are accused.
+- classes: each class of cheat at about 1 %: how often it has a mismatch, is accused and is named correctly.
+- accuse: cheats by chance or by a number drawn at the start, of several sizes: how often they are accused, against the
+  promised probability.
+- stall: cheats that stall when they recognize an examination: how often they are accused.
 - honest: runs of honest classifiers, slow, noisy and faulty ones among them: none may be accused.
-- plan: planned questions as a share of the play's, at the default power.
+- plan: planned questions as a share of the questions in play, at the default power.
 - rounds: seconds of replay as a share of seconds of classification in real rounds on the process backend.
 - isolation: what each isolation level costs in sandboxes and seconds.
 
 The first five play in this process (tests/integrity/laboratory.py) and are seeded: the same command prints the same.
-The last two are ratios within one run. The pictures of the CIFAR-10 round are those of the tests: SPARRING_SHARED_DATA,
-or --data; without them that round is left out.
+The last two are ratios within one run. The CIFAR-10 round uses the pictures of the tests: SPARRING_SHARED_DATA, or
+--data; without them that round is left out.
 """
 
 import argparse
@@ -96,7 +97,7 @@ def catch(runs: int) -> None:
 
 
 def classes(runs: int) -> None:
-    """Prints how often each class of cheat clashes, is accused and is rightly named; a quarter of the runs will do."""
+    """Prints how often each class of cheat mismatches, is accused and is rightly named, in a quarter of the runs."""
     runs = -(-runs // 4)
 
     def lines() -> Iterable[list[object]]:
@@ -130,7 +131,7 @@ def classes(runs: int) -> None:
 
 
 def accuse(runs: int) -> None:
-    """Prints how often cheats without a sequence are accused, against the promise; a quarter of the runs will do."""
+    """Prints how often cheats without a sequence are accused, against the promise, in a quarter of the runs."""
     runs, rows = -(-runs // 4), []
     for cheat in (0.01, 0.005, 0.002):
         for name, kind in (("chance", players.chance), ("start", players.environment)):
@@ -151,7 +152,7 @@ def accuse(runs: int) -> None:
 
 
 def stall(runs: int) -> None:
-    """Prints how often cheats are accused that stall where they know an examination; a quarter of the runs will do."""
+    """Prints how often cheats that stall when they recognize an examination are accused, in a quarter of the runs."""
     runs, rows = -(-runs // 4), []
     stallers = {
         "in bursts": lambda cheat: refusers.shy(cheat, Late),
@@ -192,7 +193,7 @@ def honest(runs: int) -> None:
 
 
 def plan(_runs: int) -> None:
-    """Prints what is planned at the default power."""
+    """Prints the number of planned questions at the default power."""
     rows = []
     for questions in SIZES:
         cost = power.replay_cost(questions, questions // CELLS, SamplingDesign())
@@ -206,7 +207,7 @@ def plan(_runs: int) -> None:
 
 @dataclass
 class Tally:
-    """Steps of one kind: the player's seconds of work, sandboxes, and their seconds from start to end."""
+    """The steps of one kind: the player's seconds of work, the sandboxes, and their seconds from start to end."""
 
     seconds: float = 0.0
     sandboxes: int = 0
@@ -220,13 +221,13 @@ class Tally:
 
     @property
     def apart(self) -> float:
-        """Seconds of starting, loading and ending."""
+        """The seconds of starting, loading and ending."""
         return self.lived - self.seconds
 
 
 @dataclass
 class Watched:
-    """What a round's events say of classification, planned replays and what confirmed a suspicion, by defence."""
+    """Counts a round's steps of classification, planned replays and confirmations of a suspicion, by defence."""
 
     play: dict[str, Tally] = field(default_factory=dict)
     planned: dict[str, Tally] = field(default_factory=dict)
@@ -248,7 +249,7 @@ class Watched:
 
 
 def played(body: dict[str, Any]) -> Watched:
-    """Plays a contest on the process backend, one job at a time, and returns what was seen."""
+    """Plays a contest on the process backend, one job at a time, and returns the counts."""
     seen = Watched()
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as name:
         path = Path(name) / "contest.yaml"
@@ -268,7 +269,7 @@ def contest(dataset: dict[str, Any], epsilon: int, entries: list[dict[str, Any]]
 
 
 def attacks(count: int) -> list[dict[str, Any]]:
-    """Returns attacks that cost little: what they make is asked like any other."""
+    """Returns cheap attacks. Their pictures are asked about like any others."""
     folder = str(resources.resource_path("images", "attack_noise"))
     return [{"folder": folder, "name": f"noise{number}", "team": "bench"} for number in range(count)]
 

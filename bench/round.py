@@ -1,20 +1,20 @@
-"""A round's wall time against its players' own compute, as ratios of one run.
+"""Measures a round's wall time against its players' own processor time, as ratios of one run.
 
     python bench/round.py [--backend process|docker|runc] [--pictures 200] [--isolation round|attack]
         [--slots 2] [--gpu] [--json] [--record bench/results]
 
 Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prints:
 
-    overhead    wall time x slots / (processor seconds that the players used, loading included, + what it takes to
-                start and end as many empty containers); 1.0 is perfect
+    overhead    wall time x slots / (processor seconds that the players used, loading included, + the seconds to start
+                and end as many empty containers); 1.0 is perfect
     own share   processor seconds of the orchestrator / processor seconds of the players
     work share  seconds between question and last reply / processor seconds of the players
 
 Empty containers are started before the round, as many at a time as there are slots: on docker by the engine, on runc by
 runc over the same mounts, each running `true`. On the process backend an empty container is a process.
 
-The figures are ratios of one run on one machine; absolute seconds are shown to read them by. --record also writes them
-into a file of today's date, with the machine and the boards.
+The figures are ratios of one run on one machine; absolute seconds are shown as context. --record also writes them to a
+file with today's date, with the machine and the boards.
 """
 
 import argparse
@@ -49,7 +49,7 @@ BARE_STARTS = 20
 def demo_contest(pictures: int, isolation: str, folder: Path) -> Contest:
     """Returns the demo's contest with this isolation.
 
-    With a number of pictures it is on so many digits of those for training, of which there are more.
+    With a number of pictures, it uses that many digits of the training split, which has more.
     """
     shipped = resources.resource_path("examples", "demo")
     text = (shipped / "contest.yaml").read_text("utf-8")
@@ -69,14 +69,14 @@ def start_process(_: int) -> None:
 
 
 def start_on_docker(_: int) -> None:
-    """Has the engine create, start and remove a container."""
+    """Creates, starts and removes a container with the engine."""
     client = docker.from_env()
     client.containers.run(BASE, ["true"], entrypoint=[], network_disabled=True, remove=True)
     client.close()
 
 
 def start_on_runc(image: Path, folder: Path) -> Callable[[int], None]:
-    """Returns what has runc create, start and remove a container over a mount of its own."""
+    """Returns a function that creates, starts and removes a container with runc, over a mount of its own."""
 
     def start(number: int) -> None:
         bundle = folder / str(number)
@@ -94,7 +94,7 @@ def start_on_runc(image: Path, folder: Path) -> Callable[[int], None]:
 
 
 def bare_start_seconds(backend: str, slots: int) -> float:
-    """Returns how long a slot needs to start and end an empty container, when all slots do."""
+    """Returns how many seconds a slot needs to start and end an empty container while all slots do so."""
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
         start: Callable[[int], object] = start_on_docker
         if backend == "process":
@@ -150,7 +150,7 @@ def measure(backend: str, slots: int, pictures: int, isolation: str, *, gpu: boo
 
 
 def record(folder: Path, figures: Figures, results: Results) -> Path:
-    """Writes the figures and the boards into a file of today's date; returns its path."""
+    """Writes the figures and the boards to a file with today's date; returns its path."""
     now = datetime.now(UTC)
     where = "gpu" if figures["gpus"] else "cpu"
     path = folder / f"{now:%Y-%m-%d}-demo-{where}.md"

@@ -1,11 +1,12 @@
-"""What rounding queries to bytes changes: SPSA and the boundary attack with it and without (rule B2).
+"""Measures the effect of rounding queries to bytes on SPSA and the boundary attack (rule B2).
 
     python bench/rounding.py [--pictures 100] [--json]
 
-The warm-up of 2018 asked its model in floats. A defence here is asked in bytes, so the attacks' pictures are rounded
-where they cross the wire, and the pictures that are judged too. Both are played on the classifier and the digits of
-bench/boundary_truth.py, with the same random numbers, in this process. The strengths are such that about half of the
-pictures hold, where a difference would show. `different` is on how many pictures only one of the two succeeded.
+The warm-up of 2018 sent floats to its model. A defence here gets bytes, so the attacks' queries are rounded when they
+are sent, and so are the judged pictures. Both ways are played on the classifier and the digits of
+bench/boundary_truth.py, with the same random numbers, in this process. The strengths are chosen so that about half of
+the pictures hold, where a difference is most visible. `different` is the number of pictures on which only one of the
+two ways succeeded.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from orchestrator.formats.warmup.attacks.boundary import Boundary
 from orchestrator.formats.warmup.attacks.spsa import Spsa
 
 ITERATIONS = 500
-"""Of the boundary attack."""
+"""The iterations of the boundary attack."""
 
 
 def main() -> int:

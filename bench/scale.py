@@ -1,13 +1,13 @@
-"""How planning, dispatching and scoring grow with the size of a round, without the players' own time.
+"""Measures how planning, dispatching and scoring grow with the size of a round, without the players' own time.
 
-A scripted engine hands out whole cells at once: one step a job, its array kept like any other. Everything else is what
-a real round uses: the planner, the dispatcher, the SQLite ledger, blobs in a folder, the scoring, results.json.
+A scripted engine returns whole cells at once: one step for each job, whose array is stored as usual. Everything else is
+as in a real round: the planner, the dispatcher, the SQLite ledger, blobs in a folder, the scoring, results.json.
 
     python bench/scale.py [--sizes 40,75,150,300] [--pictures 1000]
 
-Each size is one round of as many attacks as defences, played in a process of its own, so that memory is its own peak.
-Prints a Markdown table. Seconds are of this machine; what matters is how they grow beside the number of cells. Those of
-the processor are the ones to compare where other work shares the machine.
+Each size is one round of as many attacks as defences, played in a process of its own, so that its peak of memory is its
+own. Prints a Markdown table. Seconds depend on the machine; what matters is how they grow with the number of cells. If
+other work shares the machine, compare the processor seconds.
 """
 
 import argparse
@@ -48,14 +48,14 @@ BASELINES = {Side.ATTACK: ("fgsm", "bim", "pgd"), Side.DEFENCE: ("undefended", "
 
 
 class ScriptedEngine:
-    """Answers every job of a plan at once: attacks deliver everything, defences are right now and then."""
+    """Answers every job of a plan at once: attacks deliver all pictures, defences are right on some."""
 
     def __init__(self, setting: RoundContext) -> None:
         self._setting = setting
         self._answers = self._draw_answers()
 
     def run(self, plan: Plan, done: Any, perform: Any, suits: Any) -> Iterator[tuple[events.Event, ...]]:
-        """Yields a step and an end for every job that is not done, in the order of the plan."""
+        """Yields a step and an end event for every job that is not done, in the order of the plan."""
         del perform, suits
         agenda = plan.ready_queue(done)
         while (job := agenda.take()) is not None:
@@ -66,7 +66,7 @@ class ScriptedEngine:
             agenda.mark_finished(job.id)
 
     def _draw_answers(self) -> Iterator[np.ndarray]:
-        """Yields the rows of one cell after another, which take no time of their own: many are drawn at once."""
+        """Yields the rows of one cell after another. Draws many at once, so that a row costs almost no time."""
         count, chance = len(self._setting.samples), np.random.default_rng(1)
         rows = np.zeros((256, count, 3), np.int32)
         rows[:, :, 1] = np.arange(count)
@@ -126,7 +126,7 @@ def setting(size: int, pictures: int, folder: Path) -> RoundContext:
         secret=b"s" * 32,
         roster=Roster(tuple(roster)),
         images={},
-        backend=plugins.load_plugin("sandboxes", "process"),  # only its name is asked for
+        backend=plugins.load_plugin("sandboxes", "process"),  # only its name is used
         blobs=plugins.load_plugin("stores", "folder")(folder / "blobs", pack=True),
         clock=time.monotonic,
     )

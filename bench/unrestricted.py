@@ -1,13 +1,13 @@
-"""How an unrestricted contest grows: seconds to fold its ledger, milliseconds of a page, at a size and half of it.
+"""Measures how an unrestricted contest grows: seconds to fold its ledger, milliseconds of a page, at a size and half.
 
-The ledger is written by the format's own commands, checks and due actions: teams hand in pictures, weeks close, three
-raters judge each, defences answer with five seeds, the board stakes, and what is due is noted as a worker would.
+The format's own commands, checks and due actions write the ledger: teams submit pictures, weeks close, three raters
+judge each, defences answer with five seeds, the board stakes, and due actions run as in a worker.
 
     python bench/unrestricted.py [--weeks 52] [--teams 200] [--defences 20] [--pictures 20000] [--json]
 
-`fold` learns the events that were read; `open` reads, verifies and parses the ledger file too, as a process does when
-it starts. Pages are asked of Django's test client, in this process, after the first request. Seconds are of this
-machine; what matters is that they are in proportion to the size.
+`fold` applies events that were read before; `open` also reads, verifies and parses the ledger file, as a process does
+when it starts. Pages are requested with Django's test client, in this process, after a first request. Seconds depend on
+the machine; what matters is that they are proportional to the size.
 """
 
 import argparse
@@ -68,7 +68,7 @@ SIDE = 8
 BOARD = ("b1", "b2", "b3")
 RATERS = tuple(f"r{number}" for number in range(30))
 VALID, BREAKS = 0.3, 0.002
-"""The share of pictures that raters find valid, and of a defence's answers to them that are wrong."""
+"""The share of pictures that raters find valid, and the share of a defence's answers to them that are wrong."""
 REQUESTS = 7
 PAGES = {
     "": ("/", "/standing/", "/weeks/", "/weeks/WEEK/", "/pictures/PICTURE/", "/money/"),
@@ -79,7 +79,7 @@ PAGES = {
 
 
 class LargeContest:
-    """A contest that is made: its state, and its ledger as it would be written."""
+    """A contest that is being made: its state, and the entries of its ledger."""
 
     def __init__(self, weeks: int, teams: int, defences: int, pictures: int) -> None:
         self.chance = random.Random(1)  # noqa: S311  not for secrets
@@ -91,19 +91,19 @@ class LargeContest:
             self._play_week(week, pictures * (week + 1) // weeks - pictures * week // weeks)
 
     def learn(self, *learned: ContestEvent) -> None:
-        """Appends events."""
+        """Applies events and appends them."""
         for event in learned:
             apply(self.state, event, self.now)
             self.entries.append((event, self.now))
 
     def act(self, result: Result) -> None:
-        """Appends what a command returns."""
+        """Appends the events that a command returns."""
         if isinstance(result, Refusal):
             raise SystemExit(f"the benchmark asks for what may not be: {result.problems}")
         self.learn(*result)
 
     def tick(self) -> None:
-        """Runs what is due."""
+        """Runs the due actions."""
         for action in due_events.catch_up(self.state, self.now):
             self.entries += [(event, self.now) for event in action.events]
 
@@ -131,7 +131,7 @@ class LargeContest:
         self.learn(events.BoardMemberSeated(actor="desk", member=member, person=person))
 
     def vote(self, question: str) -> None:
-        """Lets the board vote in favour."""
+        """Makes the board vote in favour of a question."""
         for each in BOARD[:2]:
             self.learn(events.VoteCast(actor=each, member=each, question=question, in_favour=True))
 
@@ -153,7 +153,7 @@ class LargeContest:
         self.act(commands.stake_by_board(self.state, self.now, "desk", name, {name: "It is easy to run."}))
 
     def _play_week(self, week: int, pictures: int) -> None:
-        """Hands pictures in on the days of a week, closes it, and has them answered and rated."""
+        """Submits pictures on the days of a week, closes it, and adds answers and ratings."""
         opened = self.now
         for number in range(pictures):
             self.now = opened + timedelta(days=3 * number / pictures)
@@ -173,7 +173,7 @@ class LargeContest:
         self.tick()
 
     def _rate(self, picture: str) -> str:
-        """Lets three raters say the same of a picture, and returns what it shows."""
+        """Adds the same rating by three raters to a picture, and returns the class that it shows."""
         seen = self.chance.choice((BIRD.name, BICYCLE.name))
         other = BICYCLE.name if seen == BIRD.name else BIRD.name
         real = self.chance.random() < VALID
@@ -194,7 +194,7 @@ class LargeContest:
 
 
 def write(folder: Path, entries: Iterable[tuple[ContestEvent, datetime]]) -> None:
-    """Writes a contest's folder with this ledger, its first entry left to the command that opens it."""
+    """Writes a contest's folder with this ledger, whose first entry the command that opens the contest writes."""
     opened = ContestFolder(folder)
     opened.create()
     opened.file.write_text(json.dumps(FILE))
@@ -212,7 +212,7 @@ def write(folder: Path, entries: Iterable[tuple[ContestEvent, datetime]]) -> Non
 
 
 def ask(folder: Path, now: datetime, contest: LargeContest) -> Iterator[tuple[str, float]]:
-    """Yields pages and the median of their milliseconds."""
+    """Yields pages, each with the median of its milliseconds."""
     from orchestrator.web import setup  # noqa: PLC0415  Django is configured for one contest a process
     from orchestrator.web.settings import WebSettings  # noqa: PLC0415
 
@@ -243,7 +243,7 @@ def ask(folder: Path, now: datetime, contest: LargeContest) -> Iterator[tuple[st
 
 
 def median_of_page(client: Any, place: str) -> float:
-    """Returns the median of milliseconds that a page takes. Raises SystemExit where it is not there."""
+    """Returns the median of the milliseconds of a page. Raises SystemExit if there is no such page."""
     times = []
     for _ in range(1 + REQUESTS):
         began = time.perf_counter()
@@ -255,7 +255,7 @@ def median_of_page(client: Any, place: str) -> float:
 
 
 def measure(weeks: int, teams: int, defences: int, pictures: int) -> dict[str, Any]:
-    """Returns the figures of one size; pages only once a process, for which Django is configured."""
+    """Returns the figures of one size. Call it once in a process, because Django is configured for one contest."""
     contest = LargeContest(weeks, teams, defences, pictures)
     with tempfile.TemporaryDirectory(prefix="sparring-unrestricted-") as root:
         folder = Path(root) / "contest"

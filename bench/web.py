@@ -1,19 +1,19 @@
-"""What a contest's site does under load while a round plays: visitors, large uploads and small submissions at once.
+"""Measures a contest's site under load while a round plays: visitors, large uploads and small submissions at once.
 
     python bench/web.py [--visitors 200] [--uploads 20] [--megabytes 200] [--per-second 5] [--seconds 60] [--json]
 
 Makes the demo's contest in a temporary folder, plays its first round, and adds a task with more digits, on which
-baselines and submissions play for minutes. It asks for that round and starts `sparring serve` with its worker on the
+baselines and submissions play for minutes. It requests that round and starts `sparring serve` with its worker on the
 process backend. Once the round plays,
 
-    visitors       ask for the boards, each every 5 seconds over a connection of its own, at their own moments,
+    visitors       request the boards, each every 5 seconds over a connection of its own, at different moments,
     uploads        send files in parts of 8 MiB, all at once,
-    submissions    begin and finish small uploads, so many a second; what is in them is refused later by the worker.
+    submissions    begin and finish small uploads at a fixed rate; the worker later refuses their content.
 
 Visitors are in one process and teams in another, so that neither waits for the other's interpreter, and files are made
-before the clock starts. All of it is on this machine, so that clients and players take processor time from the
-service. Nothing is asked for after `--seconds`, and what is under way then is waited for no longer than a timeout: the
-script ends by itself. It fails where the round ended before the load did.
+before the clock starts. All of it runs on this machine, so clients and players take processor time from the service. No
+request is sent after `--seconds`, and the script waits for open requests no longer than a timeout. It fails if the
+round ended before the load did.
 
 It prints for each kind of request how many were answered, how many were put off (429, or 503 with Retry-After), how
 many failed otherwise, and the median and 95th percentile of the time in milliseconds; and the service's memory and
@@ -72,14 +72,14 @@ PUT_OFF = frozenset({429, 503})
 
 @dataclass
 class Tally:
-    """How requests of one kind went. Threads share it."""
+    """Counts and times of the requests of one kind. Threads share it."""
 
     seconds: list[float] = field(default_factory=list)
     put_off: int = 0
     failed: list[str] = field(default_factory=list)
 
     def count(self, what: str, seconds: float, answer: HTTPResponse | None, body: bytes) -> bool:
-        """Counts a request; returns whether it was done."""
+        """Counts a request; returns whether it succeeded."""
         status = answer.status if answer is not None else 0
         if HTTPStatus.OK <= status < HTTPStatus.BAD_REQUEST:
             self.seconds.append(seconds)
@@ -94,7 +94,7 @@ class Tally:
         return False
 
     def figures(self) -> dict[str, object]:
-        """Returns what is printed."""
+        """Returns the figures to print."""
         times = [1000 * each for each in self.seconds]
         return {
             "done": len(times),
@@ -107,14 +107,14 @@ class Tally:
 
 
 class Client:
-    """One connection that is kept, as a browser and a program keep theirs."""
+    """One persistent connection, as browsers and programs have them."""
 
     def __init__(self, port: int, tally: Tally, token: str = "") -> None:
         self.tally, self.token = tally, token
         self.connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> HTTPResponse | None:
-        """Returns the answer, read to its end; None where the request was not done."""
+        """Returns the answer, read to its end; None if the request failed."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             named["Authorization"] = f"Bearer {self.token}"
@@ -130,7 +130,7 @@ class Client:
 
 
 class RandomFile:
-    """A file of random bytes in parts: all of one size share what they begin with, and each ends otherwise."""
+    """A file of random bytes in parts. Files of one size have the same beginning and different ends."""
 
     _beginnings: "dict[int, tuple[bytes, hashlib._Hash]]" = {}  # noqa: RUF012  shared on purpose
 
@@ -146,14 +146,14 @@ class RandomFile:
         self.digest = digest.hexdigest()
 
     def parts(self) -> Iterator[bytes]:
-        """Yields its parts. The last 64 bytes are in the last one, or are the last one."""
+        """Yields the parts. The file's last 64 bytes are the end of the last part, or the whole last part."""
         for at in range(0, self.size - TAIL, PART):
             yield self._block[: min(PART, self.size - TAIL - at)]
         yield self._tail
 
 
 def visit(client: Client, first: float, until: float, wait: Callable[[float], object]) -> None:
-    """Looks at the boards after so many seconds and then again and again, asking what is new, as browsers do."""
+    """Requests the boards after `first` seconds and then repeatedly, with revalidation, as browsers do."""
     tag = ""
     wait(first)
     while time.monotonic() < until:
@@ -163,7 +163,7 @@ def visit(client: Client, first: float, until: float, wait: Callable[[float], ob
 
 
 def upload(client: Client, team: int, file: RandomFile, until: float) -> None:
-    """Sends a file in parts; gives up at the end of the time, or where a part fails."""
+    """Sends a file in parts; stops at the end of the time, or if a part fails."""
     words = {"team": f"Team {team}", "task": "digits", "filename": "it.tar", "sha256": file.digest}
     said = ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in words.items())
     tus = {"Tus_Resumable": "1.0.0"}
@@ -178,7 +178,7 @@ def upload(client: Client, team: int, file: RandomFile, until: float) -> None:
 
 
 def _sent(client: Client, path: str, offset: int, part: bytes, until: float) -> bool:
-    """Sends a part, again where it is put off; returns whether it was taken."""
+    """Sends a part, repeatedly if it is put off; returns whether it was accepted."""
     tus = {"Tus_Resumable": "1.0.0", "Content_Type": "application/offset+octet-stream"}
     while True:
         failures = len(client.tally.failed)
@@ -190,7 +190,7 @@ def _sent(client: Client, path: str, offset: int, part: bytes, until: float) -> 
 
 
 def submit(clients: list[Client], per_second: float, until: float) -> None:
-    """Hands in small files at an even pace, however long each takes: one thread a file."""
+    """Submits small files at an even rate, however long each takes, with one thread for each file."""
     threads, number, began = [], 0, time.monotonic()
     while time.monotonic() < until:
         team = number % TEAMS
@@ -204,7 +204,7 @@ def submit(clients: list[Client], per_second: float, until: float) -> None:
 
 
 def make_contest(folder: Path) -> None:
-    """Makes the demo's contest, plays its first round, and asks for the same on a task that takes minutes."""
+    """Makes the demo's contest, plays its first round, and requests a round on a task that takes minutes."""
     demo_contest.create_demo(folder, HOW)
     words = [sys.executable, "-m", "orchestrator", "work", str(folder), "--once", *WORK]
     subprocess.run(words, check=True, capture_output=True)
@@ -266,18 +266,18 @@ def serving(folder: Path, port: int) -> Iterator[int]:
 
 
 def megabytes(pid: int, name: str) -> int:
-    """Returns a figure of a process's memory in MiB: VmRSS, which it has now, or VmHWM, the most it had."""
+    """Returns a figure of a process's memory in MiB: VmRSS, its current memory, or VmHWM, its peak."""
     return int(re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1]) // 1024
 
 
 def round_is_played(folder: Path) -> bool:
-    """Returns whether the round that was asked for is still to be played, or being played."""
+    """Returns whether the requested round still waits or is being played."""
     with seasons.open_ledger(ContestFolder(folder).path) as admin:
         return bool(admin.season.round_requests)
 
 
 def await_round(folder: Path) -> None:
-    """Returns once the worker plays the round that was asked for. Raises SystemExit where it does not begin."""
+    """Waits until the worker plays the requested round. Raises SystemExit if it does not begin."""
     until = time.monotonic() + PLAYS_WITHIN
     while not ContestFolder(folder).round(demo_contest.ROUND, LONG_TASK).exists:
         if time.monotonic() > until:
@@ -292,7 +292,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def watch_boards(port: int, count: int, began: float, until: float) -> Tally:
-    """Has visitors look at the boards, in a process of their own; returns how it went."""
+    """Runs the visitors of the boards in a process of their own; returns their figures."""
     boards, never = Tally(), threading.Event()
     never.wait(began - time.monotonic())
     threads = [
@@ -306,7 +306,7 @@ def watch_boards(port: int, count: int, began: float, until: float) -> Tally:
 
 
 def send_files(port: int, teams: list[str], asked: argparse.Namespace, began: float, until: float) -> list[Tally]:
-    """Has teams hand in, in a process of their own; returns how parts of large files and submissions went."""
+    """Runs the teams in a process of their own; returns the figures of parts of large files and of submissions."""
     parts, small = Tally(), Tally()
     files = [RandomFile(asked.megabytes * 1024 * 1024) for _ in range(asked.uploads)]
     threads = [
@@ -325,7 +325,7 @@ def send_files(port: int, teams: list[str], asked: argparse.Namespace, began: fl
 
 
 def _run(threads: list[threading.Thread], until: float) -> None:
-    """Starts threads, and waits for them no longer than a few timeouts after the end."""
+    """Starts threads, and waits for them until a few timeouts after the end."""
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -333,7 +333,7 @@ def _run(threads: list[threading.Thread], until: float) -> None:
 
 
 def load(port: int, teams: list[str], asked: argparse.Namespace) -> Mapping[str, Tally]:
-    """Asks for everything at once; returns how it went."""
+    """Runs visitors and teams at once; returns their figures."""
     began = time.monotonic() + PREPARATION  # both processes start, and files are made
     until = began + asked.seconds
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as processes:

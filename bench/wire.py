@@ -1,18 +1,18 @@
-"""How fast the image protocol is: questions a second and MB a second, against the bare pipe under it.
+"""Measures the speed of the image protocol, in questions and MB a second, against the bare pipe under it.
 
-Run `python bench/wire.py` (some minutes; `--json` for machines). Several ways carry the same frames to the same player,
+Run `python bench/wire.py` (some minutes; `--json` for programs). Several ways carry the same frames to the same player,
 a Python program that answers at once:
 
-- pipe: bytes that were made beforehand go out, and as many bytes as the answer has are read. No protocol is spoken.
+- pipe: bytes that were made beforehand are written, and as many bytes as the answer has are read, without the protocol.
 - session: `orchestrator.protocol.session.Session` makes each question and reads each answer, over the same kind of
   pipe.
 - process, docker, runc: the bytes of `pipe` through a sandbox of that backend, with deadlines, standard error and
-  limits. Containers are of the image `sparring/base:cpu`. `--backend` names one, and may be repeated; without it those
-  are measured that work here.
+  limits. Containers use the image `sparring/base:cpu`. `--backend` names a backend, and may be repeated; without it all
+  backends are measured that work here.
 
-The ways take turns, so that a slow moment of the machine meets all of them. The factors are time divided by that of
+The ways take turns, so that a slow moment of the machine affects all of them. The factors are times divided by that of
 the pipe in the same turn: their smallest and their median. 1.0 would be a protocol, or a sandbox, that costs nothing.
-The goals of a sandbox are medians: 1.5 for one picture of 3 x 32 x 32, 1.1 for 64 of 3 x 224 x 224.
+The goals for the median factor of a sandbox are 1.5 for one picture of 3 x 32 x 32, and 1.1 for 64 of 3 x 224 x 224.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from orchestrator.sandboxes.base import Backend, BackendSettings, Image, ImageSo
 SHAPES = ((1, 8, 8), (3, 32, 32), (3, 224, 224))
 COUNTS = (1, 64)
 GOALS = {(1, (3, 32, 32)): 1.5, (64, (3, 224, 224)): 1.1}
-"""The factor that a sandbox is to keep within, by pictures a question and their shape."""
+"""The largest factor that a sandbox should have, by the number of pictures in a question and their shape."""
 BACKENDS = ("process", "docker", "runc")
 IMAGE = "sparring/base:cpu"
 HEADING = (
@@ -96,7 +96,7 @@ while True:
 
 
 class Way(Protocol):
-    """Bytes to the player and back; a Sandbox is one."""
+    """Carries bytes to the player and back. A Sandbox is a Way."""
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Writes all of it."""
@@ -129,7 +129,7 @@ class Pipe:
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of question: who is asked about how many pictures of which shape."""
+    """One kind of question: the side of the player, the number of pictures, and their shape."""
 
     role: Role
     shape: tuple[int, int, int]
@@ -137,7 +137,7 @@ class Case:
 
     @property
     def goal(self) -> float | None:
-        """The factor that a sandbox is to keep within, if there is one."""
+        """The largest factor that a sandbox should have, if there is a goal."""
         return GOALS.get((self.count, self.shape))
 
     @property
@@ -146,7 +146,7 @@ class Case:
         return np.random.default_rng(0).integers(0, 256, (self.count, *self.shape), np.uint8)
 
     def session(self) -> Session:
-        """Returns a session that has said nothing."""
+        """Returns a session that has sent nothing yet."""
         return Session(self.role, 10, 2 * int(np.prod(self.shape)) * self.count + 4096)
 
     def ask(self, session: Session, pixels: Pixels) -> bytes:
@@ -155,7 +155,7 @@ class Case:
 
 
 def greet(case: Case, session: Session, way: Way) -> None:
-    """Says hello and waits for ready."""
+    """Sends hello and waits for ready."""
     task = TaskHeader(
         name="bench", classes=["c"] * 10, shape=list(case.shape), budget=BudgetHeader(norm="linf", epsilon=8)
     )
@@ -166,7 +166,7 @@ def greet(case: Case, session: Session, way: Way) -> None:
 
 
 def exchange(session: Session, way: Way, question: bytes) -> int:
-    """Sends a question and reads until it is answered; returns how many bytes the answer had."""
+    """Sends a question and reads the whole answer; returns the number of its bytes."""
     deadline = time.monotonic() + SECONDS
     assert way.send(question, deadline)
     size = 0
@@ -180,7 +180,7 @@ def exchange(session: Session, way: Way, question: bytes) -> int:
 
 
 def spoken(case: Case, way: Way) -> Callable[[int], float]:
-    """Returns what plays so many questions with a session and tells how many seconds they took."""
+    """Returns a function that plays a number of questions with a session and returns how many seconds they took."""
     session, pixels = case.session(), case.pixels
     greet(case, session, way)
 
@@ -194,7 +194,7 @@ def spoken(case: Case, way: Way) -> Callable[[int], float]:
 
 
 def bare(case: Case, way: Way) -> tuple[Callable[[int], float], int, int]:
-    """Returns what sends the same question again and again without a session, and the bytes of question and answer."""
+    """Returns a function that sends one question repeatedly without a session, and the sizes of question and answer."""
     session = case.session()
     greet(case, session, way)
     question = case.ask(session, case.pixels)
@@ -217,7 +217,7 @@ def bare(case: Case, way: Way) -> tuple[Callable[[int], float], int, int]:
 
 @contextmanager
 def piped(folder: Path, count: int) -> Iterator[Pipe]:
-    """A player at two pipes."""
+    """Runs a player at two pipes."""
     command = [sys.executable, "-S", str(folder / "player.py"), str(count)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
@@ -227,14 +227,14 @@ def piped(folder: Path, count: int) -> Iterator[Pipe]:
 
 
 def opened(name: str, folder: Path) -> Backend:
-    """Returns a backend. Raises BackendUnavailable where it cannot play here."""
+    """Returns a backend. Raises BackendUnavailable if it cannot play here."""
     backend: Backend = plugins.load_plugin("sandboxes", name)(BackendSettings(workspace=folder / "workspace"))
     backend.require_available()
     return backend
 
 
 def available(folder: Path) -> dict[str, Backend]:
-    """Returns the backends of this machine that work; why another does not is printed to stderr."""
+    """Returns the backends that work on this machine; prints to stderr why others do not."""
     backends = {}
     for name in BACKENDS:
         try:
@@ -247,7 +247,7 @@ def available(folder: Path) -> dict[str, Backend]:
 
 
 def admitted(backend: Backend, folder: Path, count: int) -> Image:
-    """Returns the player for questions of `count` pictures. Raises Rejected where there is no image for it."""
+    """Returns the player for questions of `count` pictures. Raises Rejected if there is no image for it."""
     if backend.name == "process":
         command = ("python", "-S", "player.py", str(count))
         return backend.admit(ImageSource(folder=folder / "source", command=command, trusted=True))
@@ -257,7 +257,7 @@ def admitted(backend: Backend, folder: Path, count: int) -> Image:
 
 @contextmanager
 def boxed(backend: Backend, folder: Path, count: int) -> Iterator[Way]:
-    """A player in a sandbox."""
+    """Runs a player in a sandbox."""
     image = admitted(backend, folder, count)
     sandbox = backend.start(SandboxSpec(image=image, policy=SandboxPolicy(), run="bench", job=f"wire-{count}"))
     try:
@@ -296,7 +296,7 @@ def measure(
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a result for people: a row of the table for each way."""
+    """Yields a result as text: a row of the table for each way."""
     shape = " x ".join(map(str, (result["pictures"], *result["shape"])))
     for name, way in result["ways"].items():
         verdict = ""
