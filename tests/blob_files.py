@@ -1,6 +1,6 @@
-"""Where blobs lie on a disk, for tests that read or damage them behind the software's back.
+"""Finds blobs on disk, for tests that read or damage them directly.
 
-It reads packs by the description in docs/results.md and shares no code with what writes them.
+It reads packs by their description in docs/results.md, and shares no code with the module that writes them.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class BlobPlace:
         return self.path.read_bytes()[self.start : self.start + self.size]
 
     def write(self, data: bytes) -> None:
-        """Puts other bytes there: into a file of its own just these, into a pack as many as there were, zeros last."""
+        """Replaces the blob's bytes. In a pack, `data` is padded with zeros to the old size."""
         whole = self.path.read_bytes()
         rest = b"" if self.start == 0 else bytes(self.size - len(data))
         self.path.write_bytes(whole[: self.start] + data + rest + whole[self.start + self.size :])
@@ -45,7 +45,7 @@ def blob_places(folder: Path) -> Iterator[BlobPlace]:
 
 
 def find_blob(folder: Path, digest: str) -> BlobPlace:
-    """Returns where the blob of that digest lies."""
+    """Returns the place of the blob with a digest."""
     place = next(place for place in blob_places(folder) if place.digest == digest)
     assert "sha256:" + hashlib.sha256(place.read()).hexdigest() == digest
     return place

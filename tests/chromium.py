@@ -1,4 +1,4 @@
-"""A real browser of the tests' own: Chromium without a window, with a profile in a folder."""
+"""A real browser for the tests: headless Chromium with its profile in a folder."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +13,20 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 BROWSER = "/usr/bin/chromium"
 DRIVER = "/usr/bin/chromedriver"
-"""Where Debian's packages chromium and chromium-driver put them. Nothing is downloaded."""
+"""The programs of Debian's packages chromium and chromium-driver. Nothing is downloaded."""
 PATIENCE = 120
-"""Seconds until what a test waits for counts as missing: far more than a busy machine needs."""
+"""How many seconds a test waits for something: far more than a busy machine needs."""
 
 
 def lacking() -> str:
-    """Returns what this machine lacks for the tests, "" where it has a browser and its driver."""
+    """Returns what this machine lacks for the tests, "" if it has the browser and its driver."""
     absent = [place for place in (BROWSER, DRIVER) if shutil.which(place) is None]
     return f"there is no {' and no '.join(absent)}; apt-get install chromium chromium-driver" if absent else ""
 
 
 @contextmanager
 def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> Iterator[webdriver.Chrome]:
-    """Runs a browser that keeps its data in `profile` and saves files to `downloads` without asking."""
+    """Runs a browser that has its profile in `profile` and saves files to `downloads` without a dialogue."""
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
     # Root may not use Chromium's own sandbox, and containers have a small /dev/shm. The pages are ours.
@@ -48,7 +48,7 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
 
 
 def start_afresh(driver: webdriver.Chrome, downloads: Path) -> None:
-    """Gives a running browser one new tab that knows nothing of pages opened before, and a folder for saved files."""
+    """Resets a running browser: leaves one new tab without earlier state, and sets the folder for saved files."""
     before = driver.window_handles
     driver.switch_to.new_window("tab")
     tab = driver.current_window_handle
@@ -56,12 +56,12 @@ def start_afresh(driver: webdriver.Chrome, downloads: Path) -> None:
         driver.switch_to.window(each)
         driver.close()
     driver.switch_to.window(tab)
-    # All pages that are opened from files share one storage.
+    # All pages that are opened from files share one local storage.
     driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
     driver.get_log("browser")
 
 
 def wait(driver: webdriver.Chrome, found: Callable[[], Any], what: str) -> Any:
-    """Returns what `found` returns as soon as it is true. Fails with `what` where it never is."""
+    """Waits until `found` returns a true value, and returns that. Fails with the message `what` after `PATIENCE`."""
     return WebDriverWait(driver, PATIENCE, poll_frequency=0.02).until(lambda _: found(), what)

@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures and hooks for all tests."""
 
 import gc
 import hashlib
@@ -24,7 +24,7 @@ from orchestrator.ledger.contest_folder import ContestFolder
 
 from . import postgresql, readme
 
-# A loaded machine is no failure: what a property test may take is the test's own limit.
+# A slow machine must not fail a property test. A test that needs a time limit sets its own.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
@@ -32,7 +32,7 @@ _SOAK = bool(os.environ.get("SPARRING_SOAK"))
 _TESTS = Path(__file__).parent
 _WHOLE_ROUNDS = _TESTS / "e2e"
 _QUICK = "not docker and not slow"
-"""What `make test` runs."""
+"""The marker expression of `make test`."""
 _NOT_QUICK = re.compile(r"^pytestmark = \[?pytest\.mark\.(docker|slow)\b", re.MULTILINE)
 _LONGEST = (
     "house/test_readme.py",
@@ -48,14 +48,14 @@ _LONGEST = (
     "e2e/test_kills.py",
     "house/test_participants.py",
 )
-"""Files and folders whose tests take a worker minutes: workers begin with them, so that none is last and alone."""
+"""Files and folders whose tests take minutes. Workers begin with them, so that none of them runs alone at the end."""
 Require = Callable[[str, str], NoReturn]
 
 
 def pytest_configure() -> None:
-    """Makes the consoles of the commands while COLUMNS is not set: Rich would keep its value, whatever a test sets.
+    """Makes the commands' consoles while COLUMNS is not set, because Rich would keep its value whatever a test sets.
 
-    The parser of a command line is made once for all tests: typer's runner would make those of all commands each time.
+    Also caches the parser of the command line: typer's runner would make the parsers of all commands at each call.
     """
     os.environ.pop("COLUMNS", None)
     importlib.import_module("orchestrator.cli.console")
@@ -63,7 +63,7 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves the files unread of which `make test` runs no test: PyTorch and what else they import takes seconds."""
+    """Skips files of which `make test` runs no test, because importing PyTorch and other packages takes seconds."""
     if config.option.markexpr != _QUICK:
         return None
     if collection_path.suffix == ".py" and _NOT_QUICK.search(collection_path.read_text("utf-8")):
@@ -73,10 +73,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keeps the garbage collector away from what collecting makes.
+    """Excludes the objects that collection creates from garbage collection.
 
-    Nothing of it is garbage before the end: looking for some takes as long as collecting, and, later, a tenth of all
-    tests.
+    None of them is garbage before the end. Scanning them would take as long as the collection of tests itself, and
+    later a tenth of the time of all tests.
     """
     gc.disable()
     try:
@@ -86,12 +86,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # xdist looks at the groups in the same hook
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Marks what plays whole rounds, groups what shares something, and has workers begin with what takes long.
+    """Marks tests of whole rounds as slow, groups tests that share something, and sorts long tests first.
 
-    What only `make soak` plays is left out. Long tests come first: the files of `_LONGEST`, then what is slow or needs
-    the engine, then the others. xdist hands groups out in the order of their first tests (`--no-loadscope-reorder`).
+    Deselects tests that only `make soak` runs. Long tests come first: the files of `_LONGEST`, then tests that are slow
+    or need the engine, then the others. xdist distributes groups in the order of their first tests
+    (`--no-loadscope-reorder`).
     """
     if not _SOAK:
         left_out = [item for item in items if item.get_closest_marker("soak")]
@@ -108,7 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _group(item: pytest.Item) -> str:
-    """Returns what keeps a test on one worker with others of its file: their images' names, or what they play once."""
+    """Returns the xdist group of a test, "" for none.
+
+    Tests of a file run on one worker if they share names of images, or a round that is played once.
+    """
     file = item.path.relative_to(_TESTS).with_suffix("").as_posix()
     if item.get_closest_marker("docker"):
         return file
@@ -117,9 +121,10 @@ def _group(item: pytest.Item) -> str:
 
 
 def _place(item: pytest.Item) -> tuple[int, str]:
-    """Returns where a test stands among those that workers are given: the longest first, the quick ones last.
+    """Returns the sort key of a test: the longest tests come first, the quick ones last.
 
-    Files between them are shuffled by their names: side by side some wait for the engine, and others need a processor.
+    Files in between are shuffled by a hash of their names, so that tests that wait for the engine and tests that need a
+    processor run at the same time.
     """
     path = item.path.relative_to(_TESTS).as_posix()
     for place, begin in enumerate(_LONGEST):
@@ -131,9 +136,9 @@ def _place(item: pytest.Item) -> tuple[int, str]:
 
 
 def _require(what: str, reason: str) -> NoReturn:
-    """Skips the test, or fails it where the environment says that the thing is supposed to be there.
+    """Skips the test, or fails it if `SPARRING_REQUIRE` lists the missing thing.
 
-    `SPARRING_REQUIRE` holds words such as `docker,data`: in CI a missing engine must not pass for a passed test.
+    `SPARRING_REQUIRE` has words such as `docker,data`, so that in CI a missing engine fails the tests that need it.
     """
     if what in os.environ.get("SPARRING_REQUIRE", "").replace(",", " ").split():
         pytest.fail(f"{what} is required here (SPARRING_REQUIRE), but {reason}", pytrace=False)
@@ -142,7 +147,7 @@ def _require(what: str, reason: str) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def unchanged_logging() -> Iterator[None]:
-    """Takes back what a command set up: one that logs warnings only would hide what the next test looks for."""
+    """Resets the logging that a command configured: one that logs only warnings would hide lines from the next test."""
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
@@ -150,13 +155,13 @@ def unchanged_logging() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def require() -> Require:
-    """Returns `require(what, reason)`, which ends the test as skipped, or as failed where `what` must be there."""
+    """Returns `require(what, reason)`, which skips the test, or fails it if `SPARRING_REQUIRE` lists `what`."""
     return _require
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps what tests build out of this user's record of builds, and lets them use what that has."""
+    """Gives tests a copy of this user's record of builds, so that they can use its builds and do not change it."""
     theirs = BuildRecord.of_user().folder
     state = tmp_path_factory.mktemp("state")
     if theirs.is_dir():
@@ -178,7 +183,7 @@ def shared_data(require: Require) -> Path:
 
 @pytest.fixture(scope="session")
 def readme_lines(tmp_path_factory) -> readme.Ran:
-    """The README's lines that need no engine, run once: they play the demo, which other tests look at."""
+    """The result of the README's commands that need no engine, run once. They play the demo that other tests check."""
     clone = tmp_path_factory.mktemp("readme") / "sparring"
     readme.make_clone(clone)
     return readme.run(clone, [block for block in readme.blocks() if block.kind == "sh" and not block.mark])
@@ -186,7 +191,7 @@ def readme_lines(tmp_path_factory) -> readme.Ran:
 
 @pytest.fixture(scope="session")
 def database_server(require: Require) -> Iterator[str]:
-    """The URL of a PostgreSQL server of the tests' own."""
+    """The URL of a PostgreSQL server that the tests start."""
     programs = postgresql.programs()
     if programs is None:
         require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
@@ -196,13 +201,13 @@ def database_server(require: Require) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(database_server: str) -> str:
-    """The URL of a PostgreSQL database of the test's own."""
+    """The URL of a new PostgreSQL database for one test."""
     return postgresql.new_database(database_server)
 
 
 @pytest.fixture(scope="session")
 def service_database(request: pytest.FixtureRequest) -> str | None:
-    """The URL of a PostgreSQL server where `SPARRING_TEST_DATABASE` asks for one; None: what can be is in files."""
+    """The URL of a PostgreSQL server if `SPARRING_TEST_DATABASE` requests one, otherwise None: databases are files."""
     wanted = os.environ.get("SPARRING_TEST_DATABASE", "sqlite")
     found: str | None = {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_server")}[
         wanted
@@ -212,7 +217,7 @@ def service_database(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _ledgers_in_databases(service_database: str | None) -> Iterator[None]:
-    """Gives each contest that this process opens a database of its own for its ledger, where there is a server."""
+    """If there is a server, gives each contest that this process opens a database of its own for its ledger."""
     if service_database is None:
         yield
         return
@@ -228,7 +233,7 @@ def _ledgers_in_databases(service_database: str | None) -> Iterator[None]:
 
 @pytest.fixture
 def small_disk(require: Require) -> Iterator[Path]:
-    """A disk of 16 MiB of the test's own, which can be filled."""
+    """The mount point of a disk of 16 MiB for one test, which the test can fill."""
     place = Path(tempfile.mkdtemp(prefix="sparring-disk-"))
     command = ["mount", "-t", "tmpfs", "-o", "size=16m", "sparring-test", str(place)]
     try:
@@ -242,7 +247,7 @@ def small_disk(require: Require) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def fill() -> Callable[[Path, int], Path]:
-    """Returns `fill(disk, leave)`, which takes the space on a disk but for some bytes, and returns what takes it."""
+    """Returns `fill(disk, leave)`, which fills a disk except for `leave` bytes and returns the file that fills it."""
 
     def taken(disk: Path, leave: int) -> Path:
         ballast = disk / "ballast"
@@ -255,5 +260,5 @@ def fill() -> Callable[[Path, int], Path]:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Names bytes by their length: an archive holds the time, and workers that collect in two seconds would differ."""
+    """Names bytes by their length. Archives contain the time, so ids with their bytes would differ between workers."""
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 20 else None

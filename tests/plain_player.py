@@ -1,4 +1,4 @@
-"""The player of tests/bundles/ for other tests: it starts in a third of the time of one that needs NumPy."""
+"""The files of the player of tests/bundles/, which starts in a third of the time of a player that imports NumPy."""
 
 from pathlib import Path
 
@@ -6,4 +6,4 @@ TESTS = Path(__file__).parent
 PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
 FILES = (TESTS / "bundles" / "players" / "player.py", PROTOCOL)
 BEHAVIOURS = ("honest", "noop", "constant")
-"""What it does as the players of tests/e2e/ do."""
+"""The behaviours that it shares with the players of tests/e2e/."""

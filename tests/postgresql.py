@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: in a temporary folder, on a socket there, stopped with the tests."""
+"""A PostgreSQL server for the tests: in a temporary folder, with a socket in that folder, stopped after the tests."""
 
 import json
 import os
@@ -18,20 +18,20 @@ import psycopg
 from orchestrator.ledger.round_folder import DATABASE
 
 PROGRAMS = Path("/usr/lib/postgresql")
-"""Where Debian puts each version's programs, in VERSION/bin."""
+"""Debian installs the programs of each version in VERSION/bin below this folder."""
 USER = "postgres"
 START_SECONDS = 120
 
 
 def programs() -> Path | None:
-    """Returns the folder with the programs of the newest version on this machine, None where there is none."""
+    """Returns the folder with the programs of the newest installed version, None if there is none."""
     found = sorted(PROGRAMS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return found[-1].parent if found else None
 
 
 @contextmanager
 def server(programs: Path) -> Iterator[str]:
-    """Runs a server and gives the URL of an empty database. As root it runs as Debian's user `postgres`."""
+    """Runs a server and gives the URL of an empty database. If root runs the tests, it runs as the user `postgres`."""
     who = {"user": USER, "group": USER} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory(prefix="sparring-pg-") as made:
         folder = Path(made)
@@ -46,12 +46,12 @@ def server(programs: Path) -> Iterator[str]:
             _await(process, [str(programs / "pg_isready"), "-h", made], folder / "log")
             yield f"postgresql://{USER}@/{USER}?host={made}"
         finally:
-            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            process.send_signal(signal.SIGQUIT)  # ends it immediately, because none of its data is kept
             process.wait()
 
 
 def new_database(server: str, copy_of: str = "template1") -> str:
-    """Makes a database, empty or like one that nobody is connected to, on a server, and returns its URL."""
+    """Makes an empty database, or a copy of one without connections, on a server, and returns its URL."""
     name = f"test_{secrets.token_hex(8)}"
     where = urlsplit(server)
     with psycopg.connect(where._replace(path=f"/{USER}").geturl(), autocommit=True) as connection:
@@ -60,13 +60,13 @@ def new_database(server: str, copy_of: str = "template1") -> str:
 
 
 def url_of(folder: Path) -> str | None:
-    """Returns where the ledger of a contest's folder is, None where it is in the folder."""
+    """Returns the URL of the database with a contest's ledger, None if the ledger is in the contest's folder."""
     named = folder / DATABASE
     return json.loads(named.read_bytes())["url"] if named.exists() else None
 
 
 def copy_contest(folder: Path, to: Path) -> None:
-    """Copies a contest's folder, and its ledger too where that is in a database: to a new one on the same server."""
+    """Copies a contest's folder; if its ledger is in a database, copies that to a new one on the same server."""
     shutil.copytree(folder, to)
     if url := url_of(folder):
         named = to / DATABASE
@@ -75,7 +75,7 @@ def copy_contest(folder: Path, to: Path) -> None:
 
 
 def _await(process: subprocess.Popen[bytes], ready: list[str], log: Path) -> None:
-    """Waits until the server answers. Raises AssertionError with its words where it does not."""
+    """Waits until the server answers. Raises AssertionError with the server's log if it does not."""
     until = time.monotonic() + START_SECONDS
     while subprocess.run(ready, capture_output=True, check=False).returncode:
         assert process.poll() is None, log.read_text("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The README's lines, run as they stand in a copy of the tree as a clone would be."""
+"""Runs the README's commands unchanged in a copy of the tree that is like a clone."""
 
 import os
 import re
@@ -25,7 +25,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Ran:
-    """What lines printed on stdout, and the clone in which they ran."""
+    """The output of commands on stdout, and the clone in which they ran."""
 
     clone: Path
     printed: str
@@ -38,7 +38,7 @@ def blocks() -> list[Block]:
 
 
 def files() -> list[Path]:
-    """Returns every file that is committed or would be; outside a checkout, every file that no tool left behind."""
+    """Returns every file that is committed or not ignored; outside a checkout, every file that no tool has left."""
     try:
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
@@ -49,9 +49,9 @@ def files() -> list[Path]:
 
 
 def make_clone(copy: Path) -> None:
-    """Copies what is committed or would be, with an environment in .venv that is this one's Python.
+    """Copies every file that is committed or not ignored, and makes a .venv that uses this process's Python.
 
-    `make` takes the environment as made, so that its targets run as they stand, without installing anything.
+    `make` takes that environment as complete, so its targets run unchanged and install nothing.
     """
     for path in files():
         target = copy / path.relative_to(ROOT)

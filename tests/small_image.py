@@ -1,7 +1,7 @@
-"""An image like sparring/base:cpu without what no player of the tests needs.
+"""An image like sparring/base:cpu without the files that no player of the tests needs.
 
-Each determinism check in containers copies an image's files, which takes the engine seconds of processor time a copy.
-With a third of the files the tests that play rounds take half as long.
+Each determinism check in containers copies an image's files, which costs the engine seconds of processor time. With a
+third of the files, tests that play rounds take half as long.
 """
 
 import fcntl
@@ -25,12 +25,12 @@ _DROPPED = (
     *(f"{_LIBRARIES}{name}" for name in ("gconv", "perl", "security")),
     *(f"{_LIBRARIES}lib{name}" for name in ("apt", "db-", "gnutls", "p11", "unistring")),
 )
-"""Beginnings of names of files that are left out."""
+"""The prefixes of file names that are left out."""
 
 
 @cache
 def small_base_image() -> str:
-    """Returns the tag of the small image of the base image that the engine has; makes it where it is not there.
+    """Returns the tag of the small image for the engine's base image; makes it if it does not exist.
 
     Raises:
         subprocess.CalledProcessError: the engine has no base image.
@@ -38,7 +38,7 @@ def small_base_image() -> str:
     about = json.loads(_docker("image", "inspect", "--format", "{{json .}}", BASE))
     tag = f"{_NAME}:{about['Id'].removeprefix('sha256:')[:16]}"
     with Path(__file__).open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers may need it at once
         if not _docker("images", "--quiet", tag):
             _make(tag, about["Config"])
     return tag

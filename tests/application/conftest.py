@@ -1,4 +1,4 @@
-"""A small contest in a folder, its clock in the test's hand, and its players on the process backend."""
+"""A small contest in a folder, with a clock that the test sets and players on the process backend."""
 
 import json
 import secrets
@@ -36,7 +36,7 @@ HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
 
 @dataclass
 class Cup:
-    """A contest of eight pictures. `side` and `behaviour` of a player are told by its folder's name: attack_hangs."""
+    """A contest of eight pictures. A player's name gives its side and behaviour, such as attack_hangs."""
 
     path: Path
     rules: dict[str, Any] = field(
@@ -48,7 +48,7 @@ class Cup:
     time: datetime = NOON
     more: dict[str, Any] = field(default_factory=dict)
     trial_pictures: int = 0
-    """A trial match takes as long as a small round, so a submission plays one where a test looks at it."""
+    """0 by default, because a trial match takes as long as a small round and few tests check it."""
 
     @property
     def folder(self) -> ContestFolder:
@@ -56,7 +56,7 @@ class Cup:
         return ContestFolder(self.path / "cup")
 
     def write(self, **rules: Any) -> None:
-        """Writes the contest file; JSON is YAML."""
+        """Writes the contest file as JSON, which is also YAML."""
         chance = np.random.default_rng(7)
         labels = np.arange(8) % 4
         images = np.full((8, 4, 4), 100, np.uint8)
@@ -84,7 +84,7 @@ class Cup:
         self.folder.file.write_text(json.dumps(body | self.more))
 
     def player(self, kind: str, name: str = "", **manifest: Any) -> Path:
-        """Returns a submission's folder, made if it is not there."""
+        """Returns a submission's folder; makes it if it does not exist."""
         folder = self.path / "players" / (name or kind)
         folder.mkdir(parents=True, exist_ok=True)
         side, _, behaviour = kind.partition("_")
@@ -109,17 +109,17 @@ class Cup:
         return self.time
 
     def wait(self, **delta: float) -> None:
-        """Lets time go by."""
+        """Moves the clock forward."""
         self.time += timedelta(**delta)
 
     @contextmanager
     def desk(self) -> Iterator[ContestAdmin]:
-        """Holds the contest."""
+        """Opens the contest for changes while the block lasts."""
         with seasons.administer(self.folder.path, "desk", self.clock) as desk:
             yield desk
 
     def submit(self, team: str, folder: Path | None, task: str = "quarters", **more: Any) -> Receipt:
-        """Hands a folder in for a team."""
+        """Submits a folder for a team and returns the receipt."""
         with self.desk() as desk:
             backend = play_rounds.ready_backend(desk.contest, self.folder.path.resolve(), HOW)
             return desk.submit(SubmissionRequest(team=team, task=task, folder=folder, **more), backend)
@@ -130,19 +130,19 @@ class Cup:
             return seasons.play_round(desk, phase, HOW, lambda _: None, task)
 
     def promote(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Promotes, and returns who goes on."""
+        """Promotes submissions to the final round, and returns the attacks and defences."""
         with self.desk() as desk:
             found = seasons.promote(desk, task)[task]
         return tuple(found.attacks), tuple(found.defences)
 
     def promote_again(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Promotes after the final was begun, and returns who goes on."""
+        """Promotes again, with a reason, after the final round was begun; returns the attacks and defences."""
         with self.desk() as desk:
             found = seasons.promote(desk, task, "somebody left")[task]
         return tuple(found.attacks), tuple(found.defences)
 
     def entries(self) -> list[LedgerEntry]:
-        """Returns the contest's ledger."""
+        """Returns the entries of the contest's ledger."""
         ledger = self.folder.ledger()
         try:
             return list(ledger.read())
@@ -150,11 +150,11 @@ class Cup:
             ledger.close()
 
     def acts(self, kind: type) -> list[Any]:
-        """Returns the acts of one kind."""
+        """Returns the events of one type in the contest's ledger."""
         return [entry.event for entry in self.entries() if isinstance(entry.event, kind)]
 
     def round_entries(self, phase: str, task: str = "quarters") -> list[LedgerEntry]:
-        """Returns a round's ledger."""
+        """Returns the entries of a round's ledger."""
         ledger = self.folder.round(phase, task).ledger()
         try:
             return list(ledger.read())
@@ -185,14 +185,14 @@ def played(cup: Cup) -> Cup:
 
 @pytest.fixture
 def trial_cup(empty: Cup) -> Cup:
-    """The same with trial matches."""
+    """An opened contest with three teams and trial matches."""
     empty.trial_pictures = 10
     return empty.open()
 
 
 @pytest.fixture(scope="module")
 def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
-    """The engine itself, with the players' base image."""
+    """A client of the Docker engine, which has the players' base image."""
     try:
         load_plugin("sandboxes", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).require_available()
     except BackendUnavailable as error:
@@ -206,7 +206,7 @@ def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
 
 @pytest.fixture
 def repository(engine, monkeypatch) -> Iterator[str]:
-    """Where this test's images are, and those that came in; all go afterwards."""
+    """The repository of this test's images, whether built or submitted. All are removed after the test."""
     name = f"sparring-test/wiring-{secrets.token_hex(8)}"
     monkeypatch.setattr(package_submission, "REPOSITORY", name)
     yield name
@@ -215,5 +215,5 @@ def repository(engine, monkeypatch) -> Iterator[str]:
 
 
 def names_in(engine: docker.DockerClient, repository: str) -> set[str]:
-    """Returns the names of the images there. An image may have others too, of other tests."""
+    """Returns the tags in a repository. Its images may also have tags of other tests."""
     return {tag for image in engine.images.list(repository) for tag in image.tags if tag.startswith(repository)}

@@ -1,6 +1,6 @@
-"""Hands a folder in and kills itself at the n-th change to files: `submit_and_die.py CUP FOLDER TEAM N FILE`.
+"""Submits a folder and kills itself at the n-th change to files: `submit_and_die.py CUP FOLDER TEAM N FILE`.
 
-With 0 it goes through to the end and writes into FILE how many there were.
+With 0 it runs to the end and writes the number of changes to FILE.
 """
 
 import os
@@ -13,13 +13,13 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Count:
-    """Counts what the interpreter tells of changes to files, and ends the process at one of them."""
+    """An audit hook that counts changes to files and kills the process at one of them."""
 
     def __init__(self, last: int) -> None:
         self.done, self._last = 0, last
 
     def __call__(self, event: str, details: tuple) -> None:
-        """Sees an event before it happens."""
+        """Handles an audit event, before its action happens."""
         opens = event == "open" and len(details) > 2 and isinstance(details[2], int) and details[2] & WRITING
         if event in CHANGES or opens or event == "fcntl.flock":
             self.done += 1
@@ -29,7 +29,7 @@ class Count:
 
 if __name__ == "__main__":
     cup, folder, team, number, told = sys.argv[1:]
-    from orchestrator.cli.app import app  # before the count: imports write byte code where it is missing
+    from orchestrator.cli.app import app  # before the count, because imports write missing byte code
 
     count = Count(int(number))
     sys.addaudithook(count)

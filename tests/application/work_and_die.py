@@ -1,6 +1,6 @@
-"""Works at a contest once and kills itself at the n-th change to files: `work_and_die.py CUP N FILE`.
+"""Runs a worker once and kills itself at the n-th change to files: `work_and_die.py CUP N FILE`.
 
-With 0 it goes through to the end and writes into FILE how many there were.
+With 0 it runs to the end and writes the number of changes to FILE.
 """
 
 import sys
@@ -12,7 +12,7 @@ if __name__ == "__main__":
     cup, number, told = sys.argv[1:]
     from submit_and_die import Count
 
-    from orchestrator.cli.app import app  # before the count: imports write byte code where it is missing
+    from orchestrator.cli.app import app  # before the count, because imports write missing byte code
 
     count = Count(int(number))
     sys.addaudithook(count)

@@ -1,4 +1,4 @@
-"""A tiny season that was really played, and its bundles."""
+"""A tiny season that the tests play, and its bundles."""
 
 import io
 import json
@@ -73,7 +73,7 @@ ENTRIES = (
 
 @dataclass
 class Cup:
-    """A season that was played, in its folder, with its bundles."""
+    """A season in its folder, with its bundles by name."""
 
     path: Path
     bundles: dict[str, Path] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Cup:
         return SigningKey.read_file(self.path / "key")
 
     def submit(self, team: str, player: str) -> None:
-        """Hands in a player."""
+        """Submits a player."""
         with seasons.administer(self.path, "tester") as desk:
             backend = play_rounds.ready_backend(desk.contest, desk.folder.path.resolve(), HOW)
             desk.submit(SubmissionRequest(team=team, task="quarters", folder=self.player(player)), backend)
@@ -108,7 +108,7 @@ class Cup:
             seasons.play_round(desk, phase, HOW, lambda _: None)
 
     def promote(self) -> None:
-        """Promotes whom the boards say."""
+        """Promotes submissions by the boards."""
         with seasons.administer(self.path, "tester") as desk:
             seasons.promote(desk)
 
@@ -121,7 +121,7 @@ class Cup:
 
 
 def quarters() -> dict[str, Any]:
-    """Returns pictures u8 [count, 4, 4] whose label is their brightest quarter, in no order of labels."""
+    """Returns pictures u8 [count, 4, 4] whose label is their brightest quarter, with labels in random order."""
     chance = np.random.default_rng(11)
     labels = chance.integers(0, 4, PICTURES)
     images = chance.integers(90, 110, (PICTURES, 4, 4)).astype(np.uint8)
@@ -139,7 +139,7 @@ def labels() -> list[int]:
 
 @pytest.fixture(scope="session")
 def opened_cup(tmp_path_factory) -> Callable[[], Cup]:
-    """Opens contests with two teams and nothing played."""
+    """Returns a function that opens a contest with two teams in which nothing was played."""
 
     def make() -> Cup:
         cup = Cup(tmp_path_factory.mktemp("season") / "cup")
@@ -160,7 +160,7 @@ def opened_cup(tmp_path_factory) -> Callable[[], Cup]:
 
 @pytest.fixture(scope="session")
 def cup(opened_cup) -> Cup:
-    """A season of two rounds: sealed after the first, with pictures and in full after the second."""
+    """A season of two rounds, each with a sealed bundle, and after the second full bundles, one with pictures."""
     made = opened_cup()
     for team, player in ENTRIES:
         made.submit(team, player)
@@ -181,7 +181,7 @@ def cup(opened_cup) -> Cup:
 
 @pytest.fixture
 def copy(cup, tmp_path) -> Callable[[str], Path]:
-    """Copies a bundle, to be damaged."""
+    """Returns a function that copies a bundle, so that a test can damage the copy."""
 
     def make(name: str) -> Path:
         return Path(shutil.copytree(cup.bundles[name], tmp_path / name))
@@ -190,7 +190,7 @@ def copy(cup, tmp_path) -> Callable[[str], Path]:
 
 
 class Forger:
-    """Changes a bundle's folder as its organizers could, with everything that hangs on the change put right."""
+    """Changes a bundle's folder as its organizers could, and adjusts everything that depends on the change."""
 
     def __init__(self, folder: Path, key: SigningKey) -> None:
         self.folder, self.key = folder, key
@@ -202,7 +202,7 @@ class Forger:
         (self.folder / name).write_bytes(encode(value))
 
     def lines(self, name: str, change: Callable[[list[Any]], Any]) -> None:
-        """Changes the values of a file of lines in place."""
+        """Changes the values of a JSON Lines file; `change` changes the list in place."""
         values = [json.loads(line) for line in (self.folder / name).read_text("utf-8").splitlines()]
         change(values)
         (self.folder / name).write_bytes(encode_lines(values))
@@ -223,11 +223,11 @@ class Forger:
         return str(json.loads((self.folder / name).read_text("utf-8").splitlines()[-1])["hash"])
 
     def contest(self, change: Callable[[list[Any]], Any]) -> None:
-        """Changes the contest's ledger, and the manifest with it."""
+        """Changes the contest's ledger, and its head in the manifest."""
         self.manifest(head=self.ledger("contest.jsonl", change))
 
     def round(self, part: str, change: Callable[[list[Any]], Any]) -> None:
-        """Changes a round's ledger, and what the contest's ledger, the results and the manifest say of its end."""
+        """Changes a round's ledger, and its head in the contest's ledger, the results and the manifest."""
         before = json.loads((self.folder / part / "ledger.jsonl").read_text("utf-8").splitlines()[-1])["hash"]
         head = self.ledger(f"{part}/ledger.jsonl", change)
 
@@ -244,7 +244,7 @@ class Forger:
         self.manifest(rounds=[RoundPart(**each) for each in rounds])
 
     def array(self, entries: list[Any], digest: str, change: Callable[[Any], Any]) -> None:
-        """Puts another array in the place of one, wherever these entries of a ledger name it."""
+        """Replaces an array by a changed one, wherever these entries of a ledger name it."""
         text = json.dumps(entries).replace(digest, self._blob(digest, change))
         entries[:] = json.loads(text)
 
@@ -260,7 +260,7 @@ class Forger:
         return next(name for name, (old, _) in zip(names, sizes, strict=True) if old == digest)
 
     def recount(self) -> None:
-        """Counts the results of a sealed bundle again from what it says now."""
+        """Computes the results of a sealed bundle again from its current content."""
         self.sign()
         bundle = Bundle.load(self.folder)
         season = read_contest(bundle).season
@@ -280,7 +280,7 @@ class Forger:
         (self.folder / MANIFEST).write_bytes(encode(manifest.model_copy(update=changes).model_dump(mode="json")))
 
     def sign(self) -> Path:
-        """Lists the files anew and signs."""
+        """Writes the list of files again and signs it."""
         manifest = BundleManifest.model_validate(json.loads((self.folder / MANIFEST).read_bytes()))
         writer.write_signed_manifest(self.folder, manifest, self.key)
         return self.folder
@@ -296,5 +296,5 @@ def get(data: bytes) -> Any:
 
 @pytest.fixture
 def forge(cup, copy) -> Callable[..., Forger]:
-    """Takes a copy of a bundle to be forged, with the organizers' key or another."""
+    """Returns a function that copies a bundle for a forger with the organizers' key, or with another one."""
     return lambda name, key=None: Forger(copy(name), key or cup.key)

@@ -1,4 +1,4 @@
-"""The self-test of cheats: what each is expected to show, and a laboratory that plays contests with them."""
+"""The self-test of cheats: the expectation of each, and a class that plays contests with them."""
 
 import hashlib
 import json
@@ -29,23 +29,23 @@ from tests.small_image import BASE, small_base_image
 ZOO = Path(__file__).parent
 ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
 ATTACKS = {"attack-noop": "noop", "attack-shift": "honest"}
-"""Attacks by their names in a contest, and what that player is told."""
+"""The behaviour of the attacking player for each attack's name in a contest."""
 IMAGE = f"sparring-test/cheats-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 REPLAY = {"power": 0.99, "cheat": 0.01, "noise": 0.001}
 SLOTS = 6
-"""More than there may be cores: most of an examination is silence between questions."""
+"""May exceed the number of cores, because an examination mostly waits between questions."""
 PICTURES = 600
 BUDGET = 20
 SOAK = bool(os.environ.get("SPARRING_SOAK"))
 CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
-"""The backend of what plays in containers."""
+"""The backend for programs that play in containers."""
 TIES = 2
-"""So many pictures lie exactly on the honest classifier's decision boundary."""
+"""How many pictures are exactly on the honest classifier's decision boundary."""
 
 
 class Conditions(BaseModel):
-    """Keys of the contest file that differ from the defaults, so that the cheat has something to gain."""
+    """Settings of the contest file that differ from the defaults so that the cheat has an advantage."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,10 +60,10 @@ DEFAULT = Conditions()
 class Expectation(BaseModel):
     """One cheat's expect.yaml.
 
-    `share` is between which two the share of its played answers lies that differ from the honest classifier's.
-    `container` says that what it uses is a container's, or that it needs a container's pace. The others keep what they
-    cheat with in their own process, so they are played as processes; with SPARRING_SOAK everything is in containers.
-    `shown_by` names the test that shows the same in seconds, with no process; such a program plays with SPARRING_SOAK.
+    `share` are limits for the share of its answers in play that differ from the honest classifier's. `container`: it
+    uses something of a container, or needs a container's pace. The others keep the state with which they cheat in their
+    own process, so they play as processes; with SPARRING_SOAK all play in containers. `shown_by` names the test that
+    shows the same in seconds without a process; such a program plays only with SPARRING_SOAK.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -81,12 +81,12 @@ class Expectation(BaseModel):
 
     @property
     def outcome(self) -> str:
-        """What becomes of it where it is played: some backends prevent what others catch."""
+        """The expected outcome on its backend. Some backends prevent a cheat that others only catch."""
         return "prevented" if self.backend in self.prevented_on else self.caught
 
     @property
     def backend(self) -> str:
-        """Where it is played."""
+        """The backend on which it plays."""
         return CONTAINERS if self.container or SOAK else "process"
 
     @model_validator(mode="after")
@@ -114,23 +114,23 @@ def catalogue() -> tuple[Cheat, ...]:
 
 
 def playing() -> tuple[Cheat, ...]:
-    """Returns the programs that play here: without SPARRING_SOAK those that no quicker test shows."""
+    """Returns the programs that play here: without SPARRING_SOAK only those without a quicker test."""
     return tuple(cheat for cheat in catalogue() if SOAK or not cheat.expects.shown_by)
 
 
 @dataclass(frozen=True)
 class Played:
-    """A contest that was played: its results, and every defence's answers [n] by attack."""
+    """A played contest: its results, and every defence's answers [n] by attack."""
 
     results: Results
     answers: dict[str, dict[str | None, Answers]]
 
     def findings(self, name: str) -> list[FindingPart]:
-        """Returns what was found against a defence."""
+        """Returns the findings against a defence."""
         return [finding for finding in self.results.findings if finding.submission == name]
 
     def share(self, name: str) -> float:
-        """Returns which share of a defence's answers in play differs from those of the honest one."""
+        """Returns the share of a defence's answers in play that differ from those of the honest one."""
         pairs = [(self.answers[name][attack], honest) for attack, honest in self.answers["honest"].items()]
         return float(np.mean([np.mean(answers != honest) for answers, honest in pairs]))
 
@@ -159,7 +159,7 @@ class Zoo:
         key = (names, conditions, seed, backend, slots)
         if key not in self.played:
             named = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
-            self.played[key] = self._play(self.folder / named, *key)  # after a failure it goes on where it was
+            self.played[key] = self._play(self.folder / named, *key)  # after a failure it continues there
         return self.played[key]
 
     def with_its_like(self, cheat: Cheat, seed: int) -> Played:

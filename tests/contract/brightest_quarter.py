@@ -29,9 +29,9 @@ def samples() -> Samples:
 
 
 def builder(engine: docker.DockerClient, base: str) -> Callable[[str], str]:
-    """Returns `image(submission)`: the id of an image whose player does what the name says, as in defence_crashes.
+    """Returns `image(submission)`: the id of an image whose player behaves as its name says, such as defence_crashes.
 
-    Each is built once: where another worker builds the same, a second build would give the other's id.
+    Each is built once: if another worker builds the same, a second build would give the other's id.
     """
 
     @functools.cache

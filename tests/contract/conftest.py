@@ -1,4 +1,4 @@
-"""Backends under test, and the image that holds the raw players."""
+"""The backends under test, and the image with the raw players."""
 
 import io
 import json
@@ -34,14 +34,14 @@ DEVIATIONS = {
         "is ended by its own container (test_fifo.py), and the pod goes with its Job"
     ),
 }
-"""Where a backend is known to do otherwise than the others, by its name and a test's, and why. They are held to it."""
+"""The known deviations of backends, each with its reason, by backend and test. These tests are expected to fail."""
 Play = Callable[..., Sandbox]
 RUNTIME = Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc"))
-"""What containers run under; the engine that DOCKER_HOST names has to have it (docs/runtimes.md)."""
+"""The runtime of containers. The engine that DOCKER_HOST names has to have it (docs/runtimes.md)."""
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Marks the known deviations, each with its reason; one that is none any more fails."""
+    """Marks the known deviations as expected failures. One that passes now fails the test run."""
     for item in items:
         backend = getattr(item, "callspec", None) and item.callspec.params.get("backend")
         reason = DEVIATIONS.get((backend, getattr(item, "originalname", "")))
@@ -51,9 +51,9 @@ def pytest_collection_modifyitems(items) -> None:
 
 @pytest.fixture(scope="session")
 def engine(require) -> Iterator[docker.DockerClient]:
-    """The Docker engine itself, to look behind the backend's back."""
+    """A client of the Docker engine, for checks that bypass the backend."""
     try:
-        open_backend("docker", Path()).require_available()  # first, since a failing library leaves its socket open
+        open_backend("docker", Path()).require_available()  # first: a failing library leaves its socket open
     except BackendUnavailable as error:
         require("docker", f"{error}; .ci/engine.sh starts one")
     client = docker.from_env()
@@ -71,7 +71,7 @@ def test_image(engine, require) -> str:
 
 @pytest.fixture(scope="session")
 def build(engine, test_image) -> Iterator[Callable[..., str]]:
-    """Returns a function that makes an image of the raw players with more lines in its Dockerfile, and gives its id."""
+    """Returns a function that builds an image of the raw players, with more Dockerfile lines, and returns its id."""
     made = []
 
     def build(more: str = "", tag: str | None = None) -> str:
@@ -94,13 +94,13 @@ def build(engine, test_image) -> Iterator[Callable[..., str]]:
 
     yield build
     for identity in made:
-        with suppress(APIError):  # another test run made the same one, and still needs it
+        with suppress(APIError):  # another test run made the same image and still needs it
             engine.images.remove(identity, force=True)
 
 
 @pytest.fixture(scope="session")
 def player_image(build) -> str:
-    """The id of an image that holds the raw players. It stays in the engine, so that the next run finds it."""
+    """The id of an image with the raw players. It stays in the engine, so that the next run can use it."""
     return build(tag="sparring-test/players")
 
 
@@ -115,7 +115,7 @@ def pods(engine, require, tmp_path_factory) -> Iterator[Pods]:
 
 
 def open_backend(name: str, workspace: Path) -> Backend:
-    """Returns the backend of the file `name`."""
+    """Returns the backend with a name."""
     return plugins.load_plugin("sandboxes", name)(BackendSettings(workspace))
 
 
@@ -134,32 +134,32 @@ def backend(request, tmp_path_factory, require) -> Backend:
 
 @pytest.fixture(scope="module")
 def source(request, backend) -> ImageSource:
-    """The raw players as a submission of the organizers."""
+    """The source of the raw players, as a trusted submission of the organizers."""
     image = request.getfixturevalue("player_image") if backend.name in MARKS else None
     return ImageSource(folder=PLAYERS, image=image, command=("python3", "echo.py"), trusted=True)
 
 
 @pytest.fixture(scope="module")
 def image(backend, source) -> Image:
-    """The raw players, admitted."""
+    """The admitted image of the raw players."""
     return backend.admit(source)
 
 
 @pytest.fixture(scope="session")
 def policy() -> SandboxPolicy:
-    """What strangers' submissions get, under the runtime that is tested."""
+    """The policy for strangers' submissions, with the tested runtime."""
     return SandboxPolicy(runtime=RUNTIME)
 
 
 @pytest.fixture
 def run() -> str:
-    """The run that this test's sandboxes belong to."""
+    """The id of the run that this test's sandboxes belong to."""
     return f"test-{secrets.token_hex(8)}"
 
 
 @pytest.fixture
 def play(backend, image, run, policy) -> Iterator[Play]:
-    """Returns a function that starts one raw player; whatever it started is stopped afterwards."""
+    """Returns a function that starts a raw player. All started players are stopped after the test."""
     started = []
 
     def play(player: str, *arguments: str, limits: Limits | None = None, command=None) -> Sandbox:
@@ -176,7 +176,7 @@ def play(backend, image, run, policy) -> Iterator[Play]:
 
 @pytest.fixture(scope="session")
 def listen() -> SimpleNamespace:
-    """Ways to hear a sandbox out: `exactly(sandbox, count)`, `end(sandbox)` and `report(sandbox)`."""
+    """Functions that read a sandbox's output: `exactly(sandbox, count)`, `end(sandbox)` and `report(sandbox)`."""
 
     def exactly(sandbox: Sandbox, count: int, seconds: float = 30) -> bytes:
         heard = bytearray()
@@ -209,7 +209,10 @@ def listen() -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def population() -> SimpleNamespace:
-    """Who lives on this machine, in containers too: `living(token)` by a word of the command line, `gone(token)`."""
+    """Finds processes on this machine, also in containers, by a word of their command line.
+
+    `living(token)` returns their ids; `gone(token)` waits until there are none.
+    """
 
     def living(token: str) -> list[int]:
         found = []

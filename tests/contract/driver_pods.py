@@ -1,7 +1,7 @@
-"""Pods without a cluster, whole: prepare, player and driver as containers of a Docker engine, no network anywhere.
+"""Complete pods without a cluster: prepare, player and driver as containers of a Docker engine, without any network.
 
-The driver is the runner image's own `sparring pod play`. Its containers share with the player's what a pod's share, and
-have a folder on the side that stands for the volume. Whoever calls is the controller.
+The driver is the runner image's own `sparring pod play`. Its container and the player's share what containers of a pod
+share, and it has a folder in place of the volume. The caller takes the controller's part.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from .pods import DRIVER, RUNNER, Pod
 
 PACKAGE = Path(__file__).parents[2] / "orchestrator"
 LONGEST = 120
-"""Seconds that a driver of these tests may take."""
+"""How many seconds a driver of these tests may take."""
 LET_GO = 10
-"""Seconds after its driver's end in which a player has to be over."""
+"""Within how many seconds after its driver's end a player has to end."""
 _SUM = "find . -name '*.py' | LC_ALL=C sort | xargs cat | sha256sum"
 
 
@@ -49,7 +49,7 @@ def stale(client: docker.DockerClient) -> bool:
 
 @dataclass
 class Ended:
-    """What a driver's container left: its exit code and its words; and for how long the player's outlived it."""
+    """How a driver's container ended: exit code, log, and for how many seconds the player's container outlived it."""
 
     code: int
     log: str
@@ -58,23 +58,23 @@ class Ended:
 
 @dataclass
 class Driven:
-    """An engine (see executors/base.py) of pods on a Docker engine, one after another."""
+    """An executor's engine (see executors/base.py) that plays pods on a Docker engine, one after another."""
 
     client: docker.DockerClient
     volume: Path
     bout: RoundRef
     order: Any
-    """Makes the Order of a submission's player."""
+    """Returns the sandbox specification of a submission's player."""
     ended: dict[str, Ended] = field(default_factory=dict)
     outcomes: list[tuple[str, DriverOutcome]] = field(default_factory=list)
 
     @property
     def exchange(self) -> SharedVolume:
-        """The folder through which drivers are talked to."""
+        """The shared volume through which the controller communicates with drivers."""
         return SharedVolume(self.volume / "cluster")
 
     def run(self, plan: Any, done: Any, perform: Any, suits: Any = None) -> Iterator[EventBatch]:
-        """Yields what happens until the plan is done."""
+        """Yields batches of events until the plan is done."""
         queue = plan.ready_queue(done)
         while (job := queue.take()) is not None:
             yield from self._job(job, perform)
@@ -98,7 +98,7 @@ class Driven:
             half = self.exchange.read_partial_step(name)
 
     def play(self, name: str, order: SandboxSpec) -> AttemptEnd | None:
-        """Plays one attempt in a pod of its own, which is deleted then. The player has to end by itself."""
+        """Plays one attempt in a pod of its own, and deletes the pod. The player has to end by itself."""
         for path in (self.volume, *self.volume.rglob("*")):
             os.chown(path, DRIVER, DRIVER)
         pod = Pod.prepared(self.client)

@@ -1,7 +1,7 @@
-"""A pod without a cluster: its init container and its player's container on a Docker engine, wired as a pod wires them.
+"""A pod without a cluster: its init container and its player's container on a Docker engine, connected as in a pod.
 
-They share a folder in memory, which the player has read-only; the driver is whoever calls `start`. Everything else of
-the player's container is what the docker backend makes of the same policy, but for the reaper, which pods do not have.
+They share a folder in memory, which is read-only for the player. The caller of `start` takes the driver's part. All
+else of the player's container is what the docker backend makes from the same policy, except the reaper: pods have none.
 """
 
 import itertools
@@ -27,13 +27,13 @@ from orchestrator.sandboxes.pod import backend
 
 RUNNER = "sparring/runner:cpu"
 DRIVER = 10_002
-MEMORY = "/dev/shm"  # noqa: S108  where the host has memory to mount
+MEMORY = "/dev/shm"  # noqa: S108  the host's file system in memory
 _players = itertools.count(40_000)
 
 
 @dataclass
 class Pod:
-    """One pod: `folder` is what its containers share, `player` the id of the player's container."""
+    """A pod. `folder` is the folder that its containers share, `player` the id of the player's container."""
 
     client: docker.DockerClient
     folder: Path
@@ -59,14 +59,14 @@ class Pod:
         return cls(client, folder)
 
     def another(self) -> "Pod":
-        """Returns a pod that is as this one was prepared; nothing may have been played in it."""
+        """Returns a copy of this prepared pod, in which nothing may have been played."""
         copy = Path(tempfile.mkdtemp(prefix="sparring-test-pod-", dir=MEMORY))
         subprocess.run(["cp", "--archive", "--no-target-directory", str(self.folder), str(copy)], check=True)
         return Pod(self.client, copy)
 
     @property
     def fifos(self) -> Path:
-        """Where the FIFOs are on this machine."""
+        """The folder with the FIFOs on this machine."""
         return self.folder / Path(FIFO_DIR).name
 
     @property
@@ -77,9 +77,9 @@ class Pod:
     def play(
         self, order: SandboxSpec, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
     ) -> None:
-        """Starts the player's container with more `variables`; `weaken` replaces parts of its host configuration.
+        """Starts the player's container with additional environment `variables`.
 
-        It may replace its `User` as well.
+        `weaken` replaces parts of its host configuration, or its `User`.
         """
         info = self.client.info()
         host = HostLimits(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
@@ -104,11 +104,11 @@ class Pod:
         self.client.api.start(self.player)
 
     def state(self) -> Mapping[str, Any]:
-        """Returns what the engine says of the player's container."""
+        """Returns the engine's state of the player's container."""
         return self.client.api.inspect_container(self.player)["State"]
 
     def over(self, seconds: float) -> bool:
-        """Returns whether the player's container has ended within so many seconds, by itself."""
+        """Returns whether the player's container ends by itself within `seconds`."""
         until = time.monotonic() + seconds
         while self.state()["Running"]:
             if time.monotonic() > until:
@@ -121,7 +121,7 @@ class Pod:
         return backend.PodBackend(BackendSettings(self.fifos))
 
     def delete(self) -> None:
-        """Does what a controller does when the driver has ended. Safe to call twice."""
+        """Deletes the pod, as a controller does when the driver has ended. May be called twice."""
         if self.player:
             self.client.api.remove_container(self.player, force=True, v=True)
             self.player = ""
@@ -131,7 +131,7 @@ class Pod:
 
 @dataclass
 class Played:
-    """The sandbox of a pod. When it was stopped its container has to be over; then the pod is deleted, if it may be."""
+    """The sandbox of a pod. `stop` checks that the player's container has ended and, if `passing`, deletes the pod."""
 
     pod: Pod
     line: Sandbox
@@ -139,15 +139,15 @@ class Played:
     exit: Exit | None = None
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
-        """Passes on."""
+        """Calls the backend's sandbox."""
         return self.line.send(data, deadline, cancelled)
 
     def receive(self, deadline: float) -> bytes | None:
-        """Passes on."""
+        """Calls the backend's sandbox."""
         return self.line.receive(deadline)
 
     def stop(self) -> Exit:
-        """Passes on, and looks whether that ended the player."""
+        """Stops the backend's sandbox, and checks that this ended the player."""
         if self.exit is None:
             ended = self.line.stop()
             assert self.pod.over(1), "the player's container lives on after `stop`"
@@ -159,31 +159,31 @@ class Played:
 
 @dataclass
 class Pods:
-    """The fifo backend with as many pods as are asked for: each start is another pod's first."""
+    """The pod backend with a new pod for each start."""
 
     client: docker.DockerClient
     workspace: Path
     made: list[Pod] = field(default_factory=list)
     name: str = "pod"
     template: Pod | None = None
-    """What an init container has prepared once: its container takes as long to start as a player's."""
+    """A pod that an init container prepared once, because its container takes as long to start as a player's."""
 
     def __post_init__(self) -> None:
         self._one = backend.PodBackend(BackendSettings(self.workspace))
 
     def require_available(self, runtime: Any = None) -> None:
-        """Is fine: pods are made when they are needed."""
+        """Raises nothing, because pods are made when they are needed."""
 
     def diagnose(self) -> list[Any]:
-        """Returns what the backend says of the machine, which is no pod."""
+        """Returns the backend's diagnosis of this machine, which is no pod."""
         return self._one.diagnose()
 
     def admit(self, source: ImageSource) -> Image:
-        """Passes on."""
+        """Calls the backend."""
         return self._one.admit(source)
 
     def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Passes on."""
+        """Calls the backend."""
         return self._one.clean_up(spare_run=spare_run, ended_run=ended_run)
 
     def start(self, order: SandboxSpec) -> Played:
@@ -197,12 +197,12 @@ class Pods:
             raise
 
     def pod(self) -> Pod:
-        """Returns a new pod whose player's container is not there yet."""
+        """Returns a new pod without a player's container."""
         self.made.append(self.prepared().another())
         return self.made[-1]
 
     def prepared(self) -> Pod:
-        """Returns the template, which it has made the first time."""
+        """Returns the template; makes it at the first call."""
         self.template = self.template or Pod.prepared(self.client)
         return self.template
 
@@ -214,7 +214,7 @@ class Pods:
 
 @dataclass
 class OnePod(Pods):
-    """The same with one pod, as its driver has it: the player comes up with the first start, and there is no other."""
+    """The pod backend with a single pod, as a driver has it: the first start starts the only player."""
 
     def start(self, order: SandboxSpec) -> Played:
         """Makes the pod at the first start."""

@@ -1,4 +1,4 @@
-"""A laboratory for whole rounds: a tiny task, players that behave as told, and every backend there is."""
+"""Fixtures for whole rounds: a tiny task, players with given behaviours, and every backend."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.small_image import BASE, small_base_image
 PLAYER = Path(__file__).parent / "players" / "player.py"
 SEASON = Path(__file__).resolve().parents[2] / "examples" / "tournament" / "season.py"
 IMAGE = f"sparring-test/player-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-"""A tag of each worker: another build of the same files may give the tag to another image."""
+"""The repository of each worker's images, because another worker's build would move a shared tag to another image."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -37,12 +37,12 @@ CONTAINERS_IN_SOAK = pytest.mark.parametrize(
     indirect=True,
     scope="module",
 )
-"""For what does not depend on where players run: rounds in containers take minutes of processor time."""
+"""For tests that do not depend on the backend: rounds in containers take minutes of processor time."""
 
 
 @dataclass
 class Lab:
-    """Builds and plays small contests. `side` and `behaviour` of a player are told by its name: attack_hangs."""
+    """Builds and plays small contests. A player's name gives its side and behaviour, such as attack_hangs."""
 
     folder: Path
     backend: str
@@ -54,7 +54,7 @@ class Lab:
     slots: int = 2
 
     def contest(self, *players: str, **changes: Any) -> Path:
-        """Writes a contest file with these players and returns its path. JSON is YAML."""
+        """Writes a contest file with these players, as JSON, which is also YAML; returns its path."""
         np.savez(self.folder / "quarters.npz", **quarters(self.pictures))
         body = {
             "sparring": 1,
@@ -143,7 +143,7 @@ def _engine_has(image: str) -> bool:
 
 @pytest.fixture(scope="session")
 def base_image(require) -> str:
-    """What players of the tests stand on; without it (or an engine) there is nothing to play in containers."""
+    """The base image of the tests' players. Without it or an engine, tests in containers are skipped."""
     if not _engine_has(BASE):
         require("docker", f"no engine answers, or it has no {BASE}: run .ci/engine.sh and make images")
     return small_base_image()
@@ -163,7 +163,7 @@ def demo_images(base_image, require) -> None:
 
 
 def _note(folder: Path) -> None:
-    """Puts on record that a shipped image is that of its folder, where it was built elsewhere and says so itself."""
+    """Records that a shipped image was built from its folder, if the image's label says so and no record has it."""
     tag, digest = f"{manifest.read_manifest(folder).image}:cpu", scan_folder(folder).digest
     form = '{{.Id}} {{index .Config.Labels "sparring.source"}}'
     done = subprocess.run(["docker", "image", "inspect", "-f", form, tag], capture_output=True, text=True, check=False)
@@ -183,7 +183,7 @@ def process_lab(tmp_path: Path) -> Lab:
     params=["process", pytest.param("docker", marks=pytest.mark.docker)],
 )
 def backend(request: pytest.FixtureRequest, require, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of every backend that this machine has; a module may ask for others, such as runc."""
+    """The name of each backend that this machine has. A module may request others, such as runc."""
     if request.param != "process":
         request.getfixturevalue("base_image")
         try:
@@ -195,19 +195,19 @@ def backend(request: pytest.FixtureRequest, require, tmp_path_factory: pytest.Te
 
 @pytest.fixture
 def lab(backend: str, tmp_path: Path) -> Lab:
-    """A laboratory on every backend."""
+    """A laboratory on each backend."""
     return Lab(tmp_path, backend)
 
 
 @pytest.fixture(scope="module")
 def shared_lab(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A laboratory on every backend, for rounds that several tests look at."""
+    """A laboratory on each backend, for rounds that several tests check."""
     return Lab(tmp_path_factory.mktemp("lab"), backend)
 
 
 @pytest.fixture(scope="session")
 def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The contest's folder of the whole season of examples/tournament/, played once."""
+    """The contest's folder of the season in examples/tournament/, which is played once."""
     out = tmp_path_factory.mktemp("season") / "out"
     done = subprocess.run([sys.executable, str(SEASON), str(out)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]

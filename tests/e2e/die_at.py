@@ -1,4 +1,4 @@
-"""Plays a round until so many such events are kept, then kills itself: `die_at.py CONTEST OUT NUMBER KIND`."""
+"""Plays a round and kills itself after NUMBER events of a KIND are stored: `die_at.py CONTEST OUT NUMBER KIND`."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ class Watch:
         self._left, self._kind = number, kind
 
     def __call__(self, event: Event) -> None:
-        """Sees an event that is on record, before anything follows from it."""
+        """Counts an event that was stored, before anything follows from it."""
         self._left -= event.kind == self._kind
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""The scores of C3 to C6 once more, in plain NumPy from pictures and the hidden model's scores; windows by skimage."""
+"""Computes the scores of C3 to C6 independently: with NumPy, from pictures and the hidden model's scores.
+
+Windowed similarity uses skimage.
+"""
 
 import io
 import zipfile
@@ -13,7 +16,7 @@ from skimage.metrics import structural_similarity
 
 
 def decoded(path: Path) -> np.ndarray:
-    """Returns the pictures of an archive in order, u8 [n, h, w, 3] or [n, h, w], with Pillow alone."""
+    """Returns the pictures of an archive in order, u8 [n, h, w, 3] or [n, h, w], decoded with Pillow."""
     with zipfile.ZipFile(path) as archive:
         names = {int(Path(name).stem): name for name in archive.namelist() if name.startswith("images/")}
         return np.stack([np.asarray(Image.open(io.BytesIO(archive.read(names[n])))) for n in sorted(names)])
@@ -22,15 +25,15 @@ def decoded(path: Path) -> np.ndarray:
 def recomputed(
     before: np.ndarray, after: np.ndarray, labels: np.ndarray, clean: np.ndarray, logits: np.ndarray, rules: Mapping
 ) -> dict[str, str | None]:
-    """Returns the parts of Score_M and itself, each as the boards state it exactly, None for none.
+    """Returns Score_M and its parts, each as the exact text on boards, None for none.
 
     Args:
         before: the originals, as `decoded` returns them.
-        after: what was handed in.
+        after: the submitted pictures.
         labels: the true classes [n].
         clean: the hidden model's scores on the originals [n, classes].
-        logits: those on what was handed in.
-        rules: `count`, `nte` and `ssim`, where they are not as written.
+        logits: the hidden model's scores on the submitted pictures [n, classes].
+        rules: `count`, `nte` and `ssim`, if they differ from the defaults.
     """
     logits = logits.astype(np.float64)
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))

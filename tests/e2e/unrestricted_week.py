@@ -60,10 +60,10 @@ DEFENCES = {
     "plain": "int(mean >= 100)",
     "dice": "seed % 2 if 120 <= mean < 136 else int(mean >= 128)",
 }
-"""What each of the two answers; the second one throws a die for grey squares, by the seed that it is told (U13)."""
+"""The two defences' expressions for answers. The second one draws the answer for grey squares from its seed (U13)."""
 HOW = RunOptions(backend="process", slots=1, allow_unisolated=True)
 GREY, DARK, UNSURE = ("0" * 15 + number for number in "123")
-"""The pictures that the foxes hand in: one that raters find dark, a dark one, and one of which they are not sure."""
+"""The pictures that the foxes submit: one that raters find dark, a dark one, and one of which they are not sure."""
 
 
 def square(value: int) -> np.ndarray:
@@ -92,12 +92,12 @@ class PlayedContest:
         return self.now
 
     def wait(self, **time: float) -> None:
-        """Lets time pass, and then runs what is due."""
+        """Moves the clock forward, and then runs the due actions."""
         self.now += timedelta(**time)
         self.tick()
 
     def tick(self) -> None:
-        """Runs what is due."""
+        """Runs the due actions."""
         with open_unrestricted(self.path) as contest:
             contest.tick(self.now)
 
@@ -107,7 +107,7 @@ class PlayedContest:
             contest.act(lambda state, now: command(state, now, **arguments), self.now)
 
     def propose(self, event: FormatEvent) -> None:
-        """Notes an event, if it may happen."""
+        """Appends an event, which has to be allowed."""
         self.act(commands.propose, event=event)
 
     def state(self) -> State:
@@ -116,7 +116,7 @@ class PlayedContest:
             return contest.read(lambda state: state)
 
     def work(self, change: Callable[[ContestAdmin], object]) -> None:
-        """Lets the organizers do something."""
+        """Calls `change` with the opened contest, as the organizers."""
         with seasons.administer(self.path, "desk", self.clock) as admin:
             change(admin)
 
@@ -134,12 +134,12 @@ class PlayedContest:
         self.tick()
 
     def vote(self, question: str, *members: str) -> None:
-        """Lets members vote in favour."""
+        """Makes members vote in favour of a question."""
         for member in members:
             self.propose(events.VoteCast(actor=member, question=question, member=member, in_favour=True))
 
     def submit(self, name: str, label: str, team: str) -> None:
-        """Hands in a defence that answers by an expression, and has the board find it readable."""
+        """Submits a defence that answers with an expression, and makes the board find it readable."""
         folder = self.path.parent / name
         folder.mkdir()
         shutil.copy(resources.resource_path("images", "templates", "bare", "protocol.py"), folder)
@@ -153,13 +153,13 @@ class PlayedContest:
         self.find_readable(name)
 
     def submit_folder(self, folder: Path, team: str) -> None:
-        """Hands a folder in."""
+        """Submits a folder."""
         with seasons.administer(self.path, "desk", self.clock) as admin:
             backend = ready_backend(admin.contest, self.path.resolve(), self.how)
             admin.submit(SubmissionRequest(team=team, task="squares", folder=folder), backend)
 
     def find_readable(self, name: str) -> None:
-        """Has the board find a defence readable."""
+        """Makes the board find a defence readable."""
         self.vote(f"readable:{name}", "b1", "b2")
         self.act(commands.decide_readability, actor="desk", defence=name, readable=True, reason="It is plain.")
 
@@ -169,14 +169,14 @@ class PlayedContest:
             seasons.play_round(admin, name, self.how, lambda _: None)
 
     def upload(self, picture: str, pixels: np.ndarray, team: str = "foxes") -> None:
-        """Hands a picture in."""
+        """Submits a picture."""
         with open_unrestricted(self.path) as contest:
             kept = put_array(contest.folder.blobs(), pixels)
         given = commands.Upload(picture, team, digest(pixels.tobytes() + team.encode()), kept, SIDE, SIDE)
         self.act(commands.receive_picture, actor=team, upload=given)
 
     def rate(self, picture: str, seen: str = "dark", *, sure: bool = True) -> None:
-        """Lets three raters say the same of a picture."""
+        """Adds the same rating by three raters to a picture."""
         other = "bright" if seen == "dark" else "dark"
         presence = {
             seen: Certainty.DEFINITELY_YES if sure else Certainty.PROBABLY_YES,

@@ -10,7 +10,7 @@ from orchestrator.protocol import frames
 from .conftest import first_value
 
 EVERYTHING = SamplingDesign(power=0.9999, cheat=0.01)
-"""Of so few questions all are drawn."""
+"""A design that draws all questions if there are few."""
 LENIENT = Limits(perturb_batch=4, classify_seconds=0.2, perturb_seconds=1, ready_seconds=1, restarts=10)
 
 
@@ -50,7 +50,7 @@ class Counts(Defence):
 
 
 class Crowded(Defence):
-    """Answers otherwise once it has seen eight values. It ends itself at one question of one sandbox: see `ends`."""
+    """Changes its answers after eight different values. It ends itself at one question of one sandbox: see `ends`."""
 
     started = 0
     ends = (0, 0)
@@ -76,7 +76,7 @@ class Seeded(Defence):
 
 
 class Shy(Counts):
-    """Cheats by a count, and ends itself at a picture that is the one before it, which play never shows it."""
+    """Cheats by a count, and ends itself if a picture equals the one before it, which play never shows it."""
 
     last = None
 
@@ -126,7 +126,7 @@ def apart(header, payload):
 
 
 class SeededAttack:
-    """Draws its chance from the seed that it is told, on and on through the questions of its sandbox (rule X3)."""
+    """Draws random numbers from its seed, continuing through all questions of its sandbox (rule X3)."""
 
     def __init__(self, seed: int) -> None:
         self.chance = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ class Flaky(Defence):
 
 JUNK = b"processed a picture\n"
 MARKED = 5
-"""The first value of the picture at which the next three write what is no reply."""
+"""The first value of the picture at which the next three players write bytes that are no reply."""
 
 
 def chatty(header, payload):

@@ -1,6 +1,6 @@
-"""A scripted backend: players as functions in this process, and an engine that fails when it is told to.
+"""A scripted backend: players as functions in this process, and an engine that fails on command.
 
-A test double for what no real engine does on command: losing a sandbox at a chosen moment. Everything else about
+It is a test double for what no real engine does on command: losing a sandbox at a chosen moment. Everything else about
 players is tested with real ones (tests/contract, tests/e2e).
 """
 
@@ -41,7 +41,7 @@ QUICK = Limits(perturb_batch=4, classify_seconds=0.2, perturb_seconds=0.2, ready
 
 
 class ScriptedPool(PlayerPool):
-    """Hands out the players that a function makes: no sandbox is opened, and no round is there."""
+    """A pool of players that a function makes, without a sandbox or a round."""
 
     def __init__(self, make_player: Callable[[], Any], *, prestart_allowed: bool = False) -> None:
         nothing: Any = None
@@ -104,10 +104,11 @@ class ScriptedSandbox:
 
 @dataclass
 class ScriptedBackend:
-    """Starts scripted players by their image's name. `lose` may lose one at a start or a question: true, or an error.
+    """Starts scripted players by their image's name. `lose` decides whether one is lost at a start or a question.
 
-    A player is a function, or a class: then each sandbox has one of its own, made with its seed. The backend is away
-    for the next `away` looks. `cpu_seconds` has what each sandbox of an image used.
+    It returns True or an error to lose it. A player is a function, or a class; then each sandbox makes its own with its
+    seed. The backend is unavailable for the next `away` checks. `cpu_seconds` has the processor time of each sandbox by
+    image.
     """
 
     players: dict[str, Callable]
@@ -126,7 +127,7 @@ class ScriptedBackend:
         self._lock = threading.Lock()
 
     def require_available(self, runtime=None) -> None:
-        """Says whether it is there."""
+        """Raises if the backend is unavailable."""
         with self._lock:
             self.away -= 1
             if self.away >= 0:
@@ -137,7 +138,7 @@ class ScriptedBackend:
             raise lost if isinstance(lost, Exception) else SandboxLost(f"lost at {what} {count}")
 
     def fresh_copy(self, image, run):
-        """Returns an image of another digest, and notes that it was made and removed."""
+        """Returns an image with another digest, and records that it was made and removed."""
         with self._lock:
             copied = f"{image.digest}-copy-{len(self.copied)}"
             self.copied.append(copied)
@@ -222,7 +223,7 @@ class Stage:
     record: RoundView
 
     def cells(self) -> tuple[Cell, ...]:
-        """Returns every meeting."""
+        """Returns every cell."""
         attacks = [None, *(a.id for a in self.setting.roster.by_side(Side.ATTACK))]
         return tuple(Cell(d.id, attack) for d in self.setting.roster.by_side(Side.DEFENCE) for attack in attacks)
 
@@ -231,7 +232,7 @@ class Stage:
         return make_plan(self.setting, self.cells())
 
     def run(self, devices=(None,), watch=lambda _event: None) -> RoundView:
-        """Plays the round, or what is left of it."""
+        """Plays the round, or the rest of it."""
         dispatcher = RoundRunner(self.setting, self.ledger, self.record, lambda: "2026-03-01T08:00:00.000+00:00", watch)
         if self.record.round.opening is None:
             dispatcher.open_round({"contest": "test", "isolation": self.setting.isolation.value})
@@ -239,13 +240,13 @@ class Stage:
         return self.record
 
     def go_on(self) -> RoundView:
-        """Plays what is left, as another orchestrator that knows the ledger and nothing else."""
+        """Plays the rest of the round, as another orchestrator that knows only the ledger."""
         self.record = RoundView(self.setting.blobs, (entry.event for entry in self.ledger.read()))
         self.setting.cancelled.clear()
         return self.run()
 
     def events(self, kind: str) -> list[Any]:
-        """Returns what happened of one kind."""
+        """Returns the events of one type."""
         return [entry.event for entry in self.ledger.read() if entry.event.kind == kind]
 
     def sandboxes(self, submission: str, stage: JobStage) -> list[list[SandboxRecord]]:

@@ -1,4 +1,4 @@
-"""A stage for engines: performances that only note what happens to them, and wait when they are told to."""
+"""Fixtures for engines: performances that only record what happens to them, and wait on request."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,15 +15,15 @@ from orchestrator.executors.base import DevicePreference, Emit, any_device
 from orchestrator.executors.local import LocalExecutor
 
 PATIENCE = 20.0
-"""Seconds that nothing in these tests takes unless something is broken."""
+"""A timeout in seconds that these tests reach only if something is broken."""
 
 
 @dataclass
 class Stagehand:
-    """Makes performances and keeps what they saw.
+    """Makes performances and records what happens to them.
 
-    A job named in `held` waits in `run` until it is released or cancelled. `kept` is what the caller has kept of the
-    events so far.
+    A job named in `held` waits in `run` until it is released or cancelled. `kept` are the events that the caller has
+    kept so far.
     """
 
     held: set[str] = field(default_factory=set)
@@ -52,18 +52,18 @@ class Stagehand:
         return Act(self, job, device)
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Waits until the condition holds of what is noted here."""
+        """Waits until a condition on the records holds."""
         with self.changed:
             assert self.changed.wait_for(condition, PATIENCE), self
 
     def release(self, *jobs: str) -> None:
-        """Lets held jobs go on."""
+        """Lets held jobs continue."""
         with self.changed:
             self.held -= set(jobs)
             self.changed.notify_all()
 
     def keep(self, happened: Iterator[tuple[Event, ...]], upto: str | None = None) -> None:
-        """Takes events as a dispatcher does, each kept before the next is asked for, up to the end of a job or all."""
+        """Takes events as a dispatcher does, up to the end of a job or the last; keeps each before taking the next."""
         for event in chain.from_iterable(happened):
             if isinstance(event, JobParked):
                 self.parked.append(event)
@@ -84,13 +84,13 @@ class Act:
         self._cancelled = False
 
     def prepare(self) -> None:
-        """Notes that it was started ahead."""
+        """Records that the performance was started ahead."""
         with self._stage.changed:
             self._stage.prepared.append(self._job.id)
             self._stage.changed.notify_all()
 
     def run(self, emit: Emit) -> None:
-        """Notes start and end, waits while it is held, and checks that its needs were kept before it started."""
+        """Records start and end, waits while the job is held, and checks that its needs were kept before it started."""
         stage, job = self._stage, self._job
         with stage.changed:
             assert job.needs <= set(stage.kept), f"{job.id} started before its needs were kept"
@@ -128,7 +128,7 @@ class Act:
 
 @pytest.fixture
 def stage() -> Iterator[Stagehand]:
-    """A stage; when the test ends, no thread that it started is left."""
+    """A stage. After the test, checks that no thread that it started is left."""
     before = set(threading.enumerate())
     found = Stagehand()
     yield found
@@ -140,7 +140,7 @@ def stage() -> Iterator[Stagehand]:
 
 @pytest.fixture(scope="session")
 def plan() -> Callable[..., Plan]:
-    """Makes a plan from words: `plan("a", "b", "c<a,b")` has c need a and b."""
+    """Returns a function that makes a plan from words: in `plan("a", "b", "c<a,b")`, c needs a and b."""
 
     def make(*words: str) -> Plan:
         jobs = []

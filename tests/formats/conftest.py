@@ -17,7 +17,7 @@ TOTAL = 100
 
 
 def entry(name: str, side: Side, *, baseline: bool = False, submitted: str = "", team: str = "") -> Submission:
-    """Returns a submission whose id says all; it is a team of its own unless one is named."""
+    """Returns a submission with an id. Its team is its own unless one is given."""
     return Submission(
         id=name,
         name=name,
@@ -32,7 +32,7 @@ def entry(name: str, side: Side, *, baseline: bool = False, submitted: str = "",
 
 @dataclass
 class Table:
-    """A played round as a table: for each defence, the pictures of 100 that held, by attack; None is clean pictures."""
+    """A played round as a table: for each defence, by attack, how many of 100 pictures held; None is clean pictures."""
 
     defences: Mapping[str, Mapping[str | None, int]]
     baselines: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Table:
         )
 
     def records(self) -> Observations:
-        """Returns what a format is given; a cell that the table lacks is not played yet."""
+        """Returns the arguments of a format's methods. A cell that the table lacks is not played yet."""
         tallies = {
             Cell(defence, attack): Tally(
                 total=self.total,
@@ -100,7 +100,7 @@ def submission() -> Callable[..., Submission]:
 
 @pytest.fixture(scope="session")
 def tournament() -> Callable[..., Format]:
-    """Makes the tournament with these rules; without the floor unless the rules name one."""
+    """Returns a function that makes the tournament with these rules, without a clean floor unless they set one."""
 
     def make(**rules: object) -> Format:
         kind = plugins.load_plugin("formats", "tournament")

@@ -1,4 +1,4 @@
-"""What the tests of the house share: the repository's files, the blocks of a document, and a shell that runs them."""
+"""Fixtures for tests of the repository: its files, the blocks of a document, and a shell that runs them."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests import readme
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS_DOCKER = "needs docker"
-"""Stands before a block that is run where an engine is."""
+"""The comment before a block that needs an engine."""
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """Every file that is committed or would be; outside a checkout, every file that no tool left behind."""
+    """Every file that is committed or not ignored; outside a checkout, every file that no tool has left."""
     return readme.files()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of players share: the digits, the helper modules, and a way to talk to a player over its pipes."""
+"""Fixtures for tests of players: the digits, the helper modules, and a player that answers over its pipes."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ class Mine(Defence):
 serve(Mine())
 """
 PROGRAMS = {Framework.C: ("gcc", "make"), Framework.JAVASCRIPT: ("node",)}
-"""What a template needs beyond Python."""
+"""The programs that a template needs beside Python."""
 
 # The networks, the attacks and the training are imported as a player imports them. sparring_player itself is not: it
 # moves the process's own pipes.

@@ -1,4 +1,4 @@
-"""The laboratory and its players lie beside the tests, where `bench/replay.py` finds them as well."""
+"""The laboratory and its players are beside the tests, where `bench/replay.py` imports them, too."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The two experiments behind the word power: a cheat of exactly 1 %, and the honest. Small in tests, large in bench."""
+"""The two experiments that measure power: with a cheat of exactly 1 %, and with honest classifiers.
+
+They are small in tests and large in bench/replay.py.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +20,8 @@ from orchestrator.integrity.power import SamplingDesign
 class Trial:
     """One cheat that is not random, in one kind of contest: it changes the last answers of a sandbox.
 
-    `changed` is how many that are in all, 1 % of the questions. `clean` says whether clean pictures are among them: a
-    clean picture can be asked again as a companion too, and so the plan is then a lower bound only.
+    `changed` is the number of changed answers, 1 % of the questions. `clean`: clean pictures are among them. A clean
+    picture can also be asked again as a companion, so the plan is then only a lower bound.
     """
 
     name: str
@@ -30,7 +33,7 @@ class Trial:
     clean: bool = False
 
     def run(self, power: float, seed: int) -> DeterminismVerdict:
-        """Returns what became of one run. Raises ValueError where the cheat is not the size that it should have."""
+        """Returns the verdict of one run. Raises ValueError if the cheat changed another number of answers."""
         kind = players.late(self.place, attacked_only=not self.clean)
         gallery = Gallery.drawn(seed, cells=self.cells, pictures=self.pictures)
         lab = Laboratory(kind, gallery, seed, isolation=self.isolation, design=SamplingDesign(power=power))
@@ -85,7 +88,7 @@ HONEST = (
     Fair("ends now and then", players.Stumbling),
     Fair("deadlines pass now and then", players.Interrupted),
 )
-"""Bisected and unquantised pictures do not exist in this system: there they stand for the worst case of a shape."""
+"""Bisected, unquantised pictures do not exist in this system. Here they are the worst case for a question's shape."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Twenty honest classifiers that look suspicious: threads, ties, boundaries, faults, slowness, chance as it is allowed.
+"""Twenty honest classifiers that look suspicious: threads, ties, boundaries, faults, slowness, permitted chance.
 
-Each answers by its picture alone, as far as its device lets it; what else it does is paid for in play as in replay.
+The answers of each depend only on the picture, as far as its device permits; faults and slowness occur in play as in
+replay.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """A laboratory without sandboxes: pictures, classifiers as Python objects, and time as a number.
 
-It plays a defence as execution does, and answers the sessions of its examination, thousands of times faster. Tests and
+It plays a defence as execution does, and plays the sessions of its examination, thousands of times faster. Tests and
 `bench/replay.py` share it. Everything is seeded.
 """
 
@@ -25,12 +25,12 @@ from orchestrator.integrity.replay_session import (
 )
 
 VALUES = 16
-"""A picture has so many; the last four are a pattern of its own that no attack changes."""
+"""The number of values of a picture. The last four are a pattern of the picture that no attack changes."""
 CLASSES = 6
 START = (0.15, 0.35)
-"""Seconds until a sandbox is ready, never the same."""
+"""The range of seconds until a sandbox is ready; each start draws from it."""
 WORK = 0.002
-"""Seconds that a question takes."""
+"""How many seconds a question takes."""
 DEADLINE = 10.0
 """Seconds until a question's deadline."""
 RESTARTS = 10
@@ -49,21 +49,21 @@ class Late(Exception):
 
 @dataclass
 class Time:
-    """The time of day: the same for all sandboxes, and nobody waits for it."""
+    """The simulated time of day, shared by all sandboxes."""
 
     now: float = 0.0
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What one question was answered: labels or abstentions [k], and scores [k, CLASSES] from who gives them."""
+    """The answers to one question: labels or abstentions [k], and scores [k, CLASSES] if the classifier gives them."""
 
     labels: NDArray[np.int32]
     scores: NDArray[np.float32] | None = None
 
 
 class Classifier:
-    """What a sandbox runs: made anew for each, with the seed of its `hello`."""
+    """The classifier of a sandbox. Each sandbox makes its own, with the seed of its `hello`."""
 
     def __init__(self, seed: int, time: Time) -> None:
         self.seed, self.time, self.started = seed, time, time.now
@@ -80,7 +80,7 @@ Kind = Callable[[int, Time], Classifier]
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures [cells, n, VALUES]: the clean ones first, then what each attack made of them."""
+    """Pictures [cells, n, VALUES]: the clean ones first, then those of each attack."""
 
     pixels: Pixels
 
@@ -117,7 +117,7 @@ class Laboratory:
     log: list[ReplaySession] = field(default_factory=list)
     said: list[SessionAnswers] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
-    """The seed that the latest sandbox of each session was told."""
+    """The seed that the latest sandbox of each session got."""
 
     def __post_init__(self) -> None:
         self.time = Time(now=float(np.random.default_rng([self.seed, 2]).uniform(0, 86400)))
@@ -146,12 +146,12 @@ class Laboratory:
         return DefencePlay(self.gallery.cells, tuple(sandboxes), count, self.batch, mixed)
 
     def examine(self, played: DefencePlay) -> DeterminismVerdict:
-        """Plays the sessions that the examination wants and returns its verdict."""
+        """Plays the sessions that the examination requests and returns its verdict."""
         self._faults = 0
         return self.run(check_determinism(played, self.design, np.random.default_rng([self.seed, 5])))
 
     def run(self, examination: SessionGenerator[Result]) -> Result:
-        """Plays the sessions that are wanted, each in a fresh sandbox, and returns what they come to."""
+        """Plays the requested sessions, each in a fresh sandbox, and returns the verdict."""
         try:
             session = next(examination)
             while True:
@@ -169,13 +169,13 @@ class Laboratory:
         return self.examine(self.play())
 
     def _seed(self, session: ReplaySession) -> int | None:
-        """Returns the seed that a session's sandbox is to be told, None for a fresh one."""
+        """Returns the seed for a session's sandbox, None for a fresh one."""
         return None if session.same_seed_as is None else self.told[session.same_seed_as]
 
     def ask(
         self, questions: Questions, batch: int, pauses: Mapping[int, float] | None = None, seed: int | None = None
     ) -> SessionAnswers:
-        """Asks a fresh sandbox, and another after each fault, like `ask_defence` does; `seed` is told to all."""
+        """Asks a fresh sandbox, and another one after each fault, as `ask_defence` does. All of them get `seed`."""
         count = len(questions)
         answers, refused, late = np.full(count, FAULTED, np.int32), np.zeros(count, bool), np.zeros(count, bool)
         margins, at = np.full(count, np.nan, np.float32), np.full(count, np.nan)

@@ -1,4 +1,4 @@
-"""Cheats of the laboratory that end themselves, or stall, when they know an examination, each by another sign."""
+"""Cheats of the laboratory that end themselves or stall when they recognize an examination, each by another sign."""
 
 from collections.abc import Callable
 

@@ -18,22 +18,21 @@ What is faithful, each with a test that names the page of the Kubernetes documen
   pod replacement, counting by finalizer, FailureTarget and SuccessCriteriaMet before Failed and Complete.
 - **Scheduler, kubelets, nodes**: requests against allocatable, taints, node selectors, claims; init containers,
   container states, phases, termination messages, image pulls that fail, OOMKilled, node-pressure eviction, eviction by
-  the API, preemption,
-  lost nodes, taint-based eviction, the pod garbage collector; quotas, events with their real reasons.
+  the API, preemption, lost nodes, taint-based eviction, the pod garbage collector; quotas, events with their real
+  reasons.
 
 What differs, so that tests are not misled:
 
-- Unknown fields are refused where a request does not say what to do with them; a real server drops them with a warning.
-  `Settings(unknown="Warn")` does as it does.
-- Requests without a token are the administrator's; `Settings(want_token=True)` makes them anonymous.
+- Unknown fields are refused if a request does not say what to do with them. A real server drops them with a warning, as
+  `Settings(unknown="Warn")` does.
+- Requests without a token count as the administrator's; `Settings(want_token=True)` makes them anonymous.
 - Resource versions grow by one; a client must not rely on that.
 
 What is left out: TLS, protobuf, CBOR, tables, server-side apply (415), managedFields, exec, attach, portforward,
 following logs, Indexed Jobs, every restartPolicy but Never, sidecar containers (all 422), probes, lifecycle hooks,
 services, network policy enforcement, volumes that are missing, disruption budgets, priorities in the queue, topology,
 affinity other than nodeSelector and nodes' names, LimitRange and Pod Security admission, a PUT that creates.
-Deployments and other kinds of no Job's business are stored and nothing more. A patch of the status cannot change
-metadata.
+Deployments and other kinds that do not concern Jobs are only stored. A patch of the status cannot change metadata.
 """
 
 from tests.kubernetes_api.clock import ManualClock, SystemClock, eventually

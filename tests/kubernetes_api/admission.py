@@ -1,4 +1,4 @@
-"""What may not come in although it is well-formed: into a namespace that ends, beyond a quota, of an unknown class.
+"""Admission: refuses well-formed objects for a terminating namespace, beyond a quota, or of an unknown class.
 
 Admission Control in Kubernetes: NamespaceLifecycle, ResourceQuota, RuntimeClass, Priority. Resource Quotas: a pod
 counts until its phase is terminal; `requests.X` and `limits.X` are sums over its containers.
@@ -26,7 +26,7 @@ def _sum(containers: Iterable[dict[str, Any]], part: str) -> Amounts:
 
 
 def needs(spec: dict[str, Any], part: str = "requests") -> Amounts:
-    """Returns what a pod asks for: the sum of its containers, or of one init container where that is more.
+    """Returns a pod's requests or limits: the sum of its containers, or that of one init container if it is more.
 
     Init Containers, "Resource sharing within containers".
     """
@@ -38,7 +38,7 @@ def needs(spec: dict[str, Any], part: str = "requests") -> Amounts:
 
 
 def counted(resource: Resource, data: dict[str, Any]) -> Amounts:
-    """Returns what an object takes of a quota."""
+    """Returns the amounts that an object uses of a quota."""
     name = f"count/{resource.plural}" + (f".{resource.group}" if resource.group else "")
     found = {name: Fraction(1)}
     if resource.kind in {"Secret", "ConfigMap", "PersistentVolumeClaim", "ResourceQuota"}:
@@ -55,7 +55,7 @@ def counted(resource: Resource, data: dict[str, Any]) -> Amounts:
 
 
 class Quotas:
-    """What each namespace uses, kept as objects come and go."""
+    """The usage of each namespace, updated when objects are created and deleted."""
 
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store, self._resource = store, catalogue.of("resourcequotas")
@@ -72,15 +72,15 @@ class Quotas:
                 used[name] = used.get(name, Fraction(0)) + sign * value
 
     def usage(self, namespace: str, hard: dict[str, Any]) -> dict[str, str]:
-        """Returns what is used of each amount that a quota names."""
+        """Returns the usage of each resource that a quota names."""
         used = self._used.get(namespace, {})
         return {name: text(used.get(name, Fraction(0))) for name in hard}
 
     def admit(self, resource: Resource, namespace: str, body: dict[str, Any]) -> None:
-        """Lets a new object in.
+        """Checks a new object against the quotas.
 
         Raises:
-            ApiError: 403, it would take more than a quota leaves; or a quota asks for an amount that it does not name.
+            ApiError: 403, it would exceed a quota, or does not give an amount that a quota requires.
         """
         asked = counted(resource, body)
         used = self._used.get(namespace, {})
@@ -109,7 +109,7 @@ class Quotas:
 
 
 def _must(name: str) -> bool:
-    """Whether a quota of this name makes every container say how much it wants (Resource Quotas)."""
+    """Returns whether a quota of this resource requires every container to give an amount (Resource Quotas)."""
     return name in {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
 
@@ -119,17 +119,17 @@ def _lacking(names: list[str], body: dict[str, Any]) -> str:
 
 
 class Admission:
-    """Everything that is asked before a new object is stored."""
+    """All checks before a new object is stored."""
 
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self.quotas = Quotas(store, catalogue)
         self._store, self._catalogue = store, catalogue
 
     def admit(self, resource: Resource, namespace: str, body: dict[str, Any]) -> None:
-        """Lets a new object in.
+        """Checks a new object.
 
         Raises:
-            ApiError: 404 for a namespace that is not there, 403 for everything else.
+            ApiError: 404 if the namespace does not exist, otherwise 403.
         """
         if namespace:
             self._namespace(resource, namespace, body)

@@ -19,12 +19,12 @@ from .watching import Watch
 TRUE = {"1", "true", "True"}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 RETURNED = {"Pod", "PersistentVolumeClaim", "PersistentVolume", "ServiceAccount", "ResourceQuota"}
-"""Kinds of which a deletion shows the object; of others it shows a Status."""
+"""The kinds whose deletion returns the object; for others it returns a Status."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request: what it is about, and what it brings."""
+    """A request: its resource, verb, parameters and body."""
 
     action: Action
     resource: Resource
@@ -57,7 +57,7 @@ class Call:
 
 @dataclass
 class Answer:
-    """What is sent back: a body, or a watch."""
+    """An answer: a body, or a watch."""
 
     code: int
     body: bytes | Watch
@@ -91,7 +91,7 @@ class Api:
         """Answers a request.
 
         Raises:
-            Disconnected: a test wants the connection to end without an answer.
+            Disconnected: a test's fault ends the connection without an answer.
         """
         try:
             user = self._authority.who(headers.get("authorization"))
@@ -106,7 +106,7 @@ class Api:
     def _read(
         self, method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes, user: User
     ) -> Call:
-        """Reads what a request is about.
+        """Parses a request.
 
         Raises:
             ApiError: 404, there is no such resource; 405, it has no such verb.
@@ -133,7 +133,7 @@ class Api:
         return Call(action, resource, query, body, media, user)
 
     def _faulty(self, call: Call) -> Answer:
-        """Does what is asked, but for what a test broke."""
+        """Handles a request, with the faults that a test has set."""
         action = call.action
         self.calls[action.verb, action.full] += 1
         fault = self._faults.take(action.verb, action.full, action.name)
@@ -253,7 +253,7 @@ def _place(path: str) -> tuple[str, str, list[str]]:
 
 
 def _namespace(namespaces: Resource | None, steps: list[str]) -> tuple[str, list[str]]:
-    """Splits the namespace off, where the path is not about the namespace itself."""
+    """Splits the namespace off, unless the path is that of a namespace itself."""
     itself = namespaces is not None and (len(steps) < 3 or steps[2] in namespaces.children)
     if steps[0] == "namespaces" and len(steps) >= 3 and not itself:
         return steps[1], steps[2:]

@@ -1,8 +1,8 @@
 """Who may do what: users by token, rights by roles.
 
 Authenticating, "Static Token File" and "Anonymous requests"; Using RBAC Authorization, "Role and ClusterRole",
-"RoleBinding and ClusterRoleBinding". A request without a token is the administrator's unless the cluster was told to
-want one.
+"RoleBinding and ClusterRoleBinding". A request without a token counts as the administrator's unless the cluster
+requires tokens.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ADMIN_GROUP = "system:masters"
 
 @dataclass(frozen=True)
 class User:
-    """Who asks."""
+    """The user who sends a request."""
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
@@ -30,7 +30,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(frozen=True)
 class Action:
-    """What is to be done: the attributes of a request (Authorization, "Review your request attributes")."""
+    """The attributes of a request (Authorization, "Review your request attributes")."""
 
     verb: str
     group: str
@@ -55,13 +55,13 @@ class Action:
 
 
 def service_account(namespace: str, name: str) -> User:
-    """Returns the user that a pod's service account is."""
+    """Returns the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"system:serviceaccount:{namespace}:{name}", groups)
 
 
 class Authority:
-    """Knows users by their tokens, and asks the cluster's roles what they may."""
+    """Authenticates users by their tokens, and authorizes actions by the cluster's roles."""
 
     def __init__(self, store: Store, catalogue: Catalogue, *, want_token: bool) -> None:
         self._store, self._want_token = store, want_token
@@ -71,7 +71,7 @@ class Authority:
         self._tokens: dict[str, User] = {}
 
     def admit(self, token: str, user: User) -> None:
-        """Has a token stand for a user."""
+        """Registers a token of a user."""
         self._tokens[token] = user
 
     def who(self, header: str | None) -> User:
@@ -88,7 +88,7 @@ class Authority:
         return self._tokens[token]
 
     def check(self, user: User, action: Action) -> None:
-        """Lets an action pass.
+        """Checks that a user may do an action.
 
         Raises:
             ApiError: 403, no role allows it.

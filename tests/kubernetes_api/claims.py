@@ -1,4 +1,4 @@
-"""Small controllers: claims are bound, quotas tell what is used.
+"""Small controllers: one binds claims, the other writes the usage of quotas.
 
 Persistent Volumes, "Binding"; Resource Quotas, "Viewing and Setting Quotas".
 """
@@ -40,7 +40,7 @@ class Claims:
 
 
 class QuotaStatus:
-    """Writes into each quota what its namespace uses."""
+    """Writes the usage of each namespace into its quotas' status."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._resource = context, context.of("resourcequotas")

@@ -1,4 +1,4 @@
-"""Time as the cluster sees it: the machine's, or one that a test turns by hand."""
+"""The cluster's clock: the machine's, or one that a test sets."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the parts of the cluster ask for time."""
+    """The clock of all parts of the cluster."""
 
     def now(self) -> datetime:
         """Returns the time, with its zone."""
@@ -53,7 +53,7 @@ class ManualClock:
         condition.wait()
 
     def advance(self, seconds: float) -> None:
-        """Moves the time on, and wakes whoever waits for it."""
+        """Moves the clock forward, and wakes all threads that wait for it."""
         with self._lock:
             self._now += timedelta(seconds=seconds)
             waiting, self._waiting = self._waiting, set()

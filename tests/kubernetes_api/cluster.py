@@ -1,4 +1,4 @@
-"""The cluster as a test holds it."""
+"""The cluster object that tests use."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -32,12 +32,12 @@ NAMESPACES = ("default", "kube-system")
 
 @dataclass(frozen=True)
 class Settings:
-    """How a cluster is to be.
+    """The settings of a cluster.
 
-    `version`: whose schemas it has, the newest if empty. `want_token`: requests without a token are `system:anonymous`,
-    not the administrator. `unknown`: what happens to unknown fields where a request does not say (a real server:
-    `Warn`). `keep`: how many changes of a resource are remembered at least. `check_own`: whether what the cluster's
-    own controllers write is checked against the schemas too; it takes most of their time.
+    `version`: the Kubernetes version of its schemas, the newest if empty. `want_token`: requests without a token are
+    `system:anonymous`, not the administrator. `unknown`: how unknown fields are handled if a request does not say it (a
+    real server: `Warn`). `keep`: how many changes of a resource are kept at least. `check_own`: objects that the
+    cluster's own controllers write are checked against the schemas, too, which takes most of their time.
     """
 
     version: str = ""
@@ -50,7 +50,7 @@ class Settings:
 
 
 class Cluster:
-    """A control plane, its nodes, and levers to break both. Use it as a context manager."""
+    """A control plane, its nodes, and methods to break both. Use it as a context manager."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Cluster:
             self.check()
 
     def check(self) -> None:
-        """Says whether the cluster itself is sound.
+        """Checks that the cluster itself works.
 
         Raises:
             AssertionError: one of its controllers failed.
@@ -119,7 +119,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Where the API is."""
+        """The URL of the API."""
         return self._server.url
 
     def kubeconfig(self, path: Path, token: str = "") -> Path:
@@ -153,21 +153,21 @@ class Cluster:
         return f"token-{name}"
 
     def serve(self, resource: Resource) -> None:
-        """Serves a custom resource, which is stored and watched but means nothing here."""
+        """Serves a custom resource, which is only stored and watched."""
         self.catalogue.add(replace(resource, foreign=True))
 
     def compact(self) -> None:
-        """Forgets the past: versions and tokens from before are 410 Gone from here."""
+        """Forgets past versions: requests for earlier versions and tokens get 410 Gone from now on."""
         self.store.compact()
 
     def preempt(self, namespace: str, pod: str) -> None:
-        """Removes a pod as the scheduler does in favour of one of higher priority."""
+        """Removes a pod as the scheduler does for a pod of higher priority."""
         text = "default-scheduler: preempting to accommodate a higher priority pod"
         self.nodes.disrupt((namespace, pod), "PreemptionByScheduler", text)
         self.registry.delete(self.catalogue.of("pods"), (namespace, pod), Deletion())
 
     def read(self, plural: str, name: str, namespace: str = "default", group: str = "") -> dict[str, Any] | None:
-        """Returns an object without asking over HTTP; None where there is none."""
+        """Returns an object without a request over HTTP; None if there is none."""
         resource = self.catalogue.of(plural, group)
         found = self.store.get(resource, (namespace if resource.namespaced else "", name))
         return None if found is None else found.copy()
@@ -181,7 +181,7 @@ class Cluster:
         return [each.copy() for each in sorted(found, key=lambda each: each.data["metadata"]["creationTimestamp"])]
 
     def settle(self, seconds: float = 10.0) -> None:
-        """Waits until no controller has anything left to do now."""
+        """Waits until no controller has anything to do at the moment."""
         eventually(
             lambda: all(each.idle() for each in self._loops) and self._quiet(), seconds, "the cluster is at rest"
         )

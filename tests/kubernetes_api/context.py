@@ -1,4 +1,4 @@
-"""What every part of the cluster works with."""
+"""The objects that all parts of the cluster share."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Context:
 
     @property
     def store(self) -> Store:
-        """Where the objects lie."""
+        """The store of the objects."""
         return self.registry.store
 
     @property

@@ -1,4 +1,4 @@
-"""What the server fills in where a body is silent.
+"""The defaults that the server fills in for missing fields.
 
 Defaults are those of the API reference of each field; a Job's selector and labels are generated as "Specifying your
 own Pod selector" (Jobs) tells; tolerations of 300 s for `not-ready` and `unreachable` come from the admission plug-in

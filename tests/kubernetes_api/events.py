@@ -1,4 +1,4 @@
-"""Events: what the cluster's parts tell of an object.
+"""Events about objects, which the cluster's components write.
 
 Event v1 core. Equal events are counted up in one object, as the client library's recorder does it.
 """
@@ -19,11 +19,11 @@ class Recorder:
         self._known: dict[tuple[str, ...], tuple[str, str]] = {}
 
     def normal(self, about: dict[str, Any], reason: str, message: str, field: str = "") -> None:
-        """Tells of something that is as it should be."""
+        """Writes an event of the type Normal."""
         self._write(about, ("Normal", reason, message, field))
 
     def warning(self, about: dict[str, Any], reason: str, message: str, field: str = "") -> None:
-        """Tells of something that is not."""
+        """Writes an event of the type Warning."""
         self._write(about, ("Warning", reason, message, field))
 
     def _write(self, about: dict[str, Any], told: tuple[str, str, str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a policy says of a failed pod: whether it counts, and the message where the Job fails by it."""
+    """The policy's verdict on a failed pod: whether it counts, and the message if it fails the Job."""
 
     counts: bool
     fails: str | None = None

@@ -1,4 +1,4 @@
-"""What a test may break: answers, connections, watches, and how fresh a list is.
+"""Faults that a test can set: wrong answers, broken connections, cut watches, and stale lists.
 
 API concepts, "Retry-After" of 429; API Priority and Fairness; "Resource versions": a list with resourceVersion 0 may
 be served from a cache that lags behind, and a watch may end at any time.
@@ -15,9 +15,9 @@ from .store import Store
 
 @dataclass
 class Fault:
-    """One fault that waits for the requests it is meant for; `when` is `before`, `after` or `instead` of an answer.
+    """A fault for certain requests; `when` is `before`, `after` or `instead`.
 
-    `after`: the deed is done, and its answer is the error. `instead`: the connection ends without an answer.
+    `after`: the request is carried out, but the answer is the error. `instead`: the connection ends without an answer.
     """
 
     code: int
@@ -29,7 +29,7 @@ class Fault:
     when: str
 
     def meant(self, verb: str, resource: str, name: str) -> bool:
-        """Whether it is meant for a request."""
+        """Returns whether the fault is for a request."""
         wanted = ((self.verb, verb), (self.resource, resource), (self.name, name))
         return self.times > 0 and all(each in {None, found} for each, found in wanted)
 
@@ -76,8 +76,8 @@ class Faults:
         """Answers the next requests of a kind with an error: 401, 403, 409, 410, 429, 500 or 503.
 
         `verb` is the API's (`get`, `list`, `watch`, `create`, `update`, `patch`, `delete`), `resource` a plural, with
-        its subresource as in `jobs/status`. `retry_after` is what an answer of 429 asks for, in seconds.
-        `when="after"` does the deed first: what a client must expect of a create whose answer was lost.
+        its subresource as in `jobs/status`. `retry_after` is the wait in an answer of 429, in seconds. `when="after"`
+        carries the request out first, as if the answer of a create were lost.
         """
         with self._lock:
             self._waiting.append(Fault(code, verb, resource, name, times, self.retry_after, when))
@@ -85,12 +85,12 @@ class Faults:
     def disconnect(
         self, *, verb: str | None = None, resource: str | None = None, times: int = 1, after: bool = False
     ) -> None:
-        """Ends the next connections of a kind without an answer; `after` does the deed first."""
+        """Ends the next connections of a kind without an answer; with `after`, carries the requests out first."""
         with self._lock:
             self._waiting.append(Fault(0, verb, resource, None, times, 1, "lost" if after else "instead"))
 
     def take(self, verb: str, resource: str, name: str) -> Fault | None:
-        """Returns the fault that a request meets, and uses it up."""
+        """Returns the fault for a request, None for none, and counts one use."""
         with self._lock:
             found = next((each for each in self._waiting if each.meant(verb, resource, name)), None)
             if found is not None:
@@ -106,11 +106,11 @@ class Faults:
             self._store.changed.notify_all()
 
     def dropped(self, resource: str) -> int:
-        """Returns a number that grows with each cut that means a resource."""
+        """Returns how often the watches of a resource were cut."""
         return self.drops.get(resource, 0) + self.drops.get(None, 0)
 
     def stale_lists(self, resource: str, times: int = 1) -> None:
-        """Serves the next lists of a resource as of now, whatever happens until then."""
+        """Answers the next lists of a resource with the state of now, whatever changes until then."""
         with self._lock:
             self._stale[resource] = (self._store.revision, times)
 

@@ -1,4 +1,4 @@
-"""The garbage collector: what has lost its owner goes too, unless it was told to stay.
+"""The garbage collector: deletes objects that have lost their owner, unless they are to be orphaned.
 
 Garbage Collection, "Cascading deletion" and "Orphaned dependents"; Finalizers. A namespace that is deleted takes all
 that is in it along (Namespaces).
@@ -48,7 +48,7 @@ class GarbageCollector:
         return [(each, stored) for each in resources for stored in self._context.store.owned(each, uid)]
 
     def _gone(self, key: Hashable) -> None:
-        """Background deletion: the owner is gone; who has no other owner follows."""
+        """Background deletion: deletes the dependents of a removed owner that have no other owner."""
         for resource, stored in self._dependents(key[0]):
             if self._owned_still(stored):
                 self._disown(resource, stored, key[0])
@@ -67,7 +67,7 @@ class GarbageCollector:
         return False
 
     def _ownerless(self, key: Hashable) -> None:
-        """An object whose owners are all gone when it comes is deleted ("absent owner")."""
+        """Deletes a new object whose owners do not exist ("absent owner")."""
         resource, place = key
         stored = self._context.store.get(resource, place)
         if stored is not None and not self._owned_still(stored):

@@ -37,7 +37,7 @@ def _tracked(pod: dict[str, Any]) -> bool:
 
 
 class Sync:
-    """One look at one Job: what its pods are, and what that makes of it."""
+    """The state of one Job and its pods at one reconciliation."""
 
     def __init__(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> None:
         self.job, self.pods = job, pods
@@ -73,7 +73,7 @@ class Sync:
 
 
 class JobController:
-    """Makes pods of Jobs, and tells how they ended."""
+    """Creates the pods of Jobs, and writes how the Jobs ended."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._registry, self._loop = context, context.registry, context.control
@@ -96,7 +96,7 @@ class JobController:
             self._loop.add(self._orphan, change.last.key)
 
     def _orphan(self, key: Hashable) -> None:
-        """Lets go of a pod whose Job is gone or finished."""
+        """Removes the finalizer of a pod whose Job is gone or finished."""
         stored = self._context.store.get(self._pods, key)
         if stored is None or not _tracked(stored.data):
             return
@@ -121,7 +121,7 @@ class JobController:
                 raise
 
     def reconcile(self, key: Hashable) -> None:
-        """Brings one Job on its way."""
+        """Reconciles one Job."""
         stored = self._context.store.get(self._jobs, key)
         if stored is None or stored.data["spec"].get("managedBy", BUILT_IN) != BUILT_IN:
             return
@@ -234,7 +234,7 @@ class JobController:
             sync.status["startTime"] = stamp(now)
 
     def _count(self, stored: Stored, sync: Sync, verdict: dict[str, Any] | None) -> None:
-        """Writes down which pods ended, lets go of them, counts them, and then says how the Job ended."""
+        """Records which pods ended, removes their finalizers, counts them, and then writes how the Job ended."""
         status, now = sync.status, self._context.clock.now()
         policy = sync.spec.get("podFailurePolicy")
         leaving = []

@@ -29,7 +29,7 @@ LONGEST_MESSAGE = 4096
 
 
 class Process(Protocol):
-    """What the hook returns: a `subprocess.Popen`, or what behaves so.
+    """The return value of the hook: a `subprocess.Popen`, or an object with the same methods.
 
     It may also have `log()`, which returns what the container wrote, `message()`, which returns what it wrote to its
     `terminationMessagePath`, and `oom_killed`, true where the kernel killed it.
@@ -107,7 +107,7 @@ class Kubelets:
         return run
 
     def _collect(self, run: Run) -> None:
-        """Notes which processes have ended."""
+        """Records which processes have ended."""
         now = self._context.clock.now()
         for each in run.containers:
             if each.running and (code := getattr(each.process, "ended", None)) is not None:
@@ -164,7 +164,7 @@ class Kubelets:
         self._stop(run, pod, pod["metadata"].get("deletionGracePeriodSeconds") or 0)
 
     def _stop(self, run: Run, pod: dict[str, Any], grace: float) -> None:
-        """Asks the processes to end, and sees to it after the grace period; a second call may only shorten that."""
+        """Sends TERM to the processes, and KILL after the grace period. A second call can only shorten that period."""
         if run.ending is not None and grace >= run.ending:
             return
         for each in run.containers:
@@ -186,7 +186,7 @@ class Kubelets:
                 each.process.send_signal(signal.SIGKILL)
 
     def _abandon(self, run: Run) -> None:
-        """The pod is gone without waiting for its processes: they are killed."""
+        """Kills the processes of a pod that was removed without waiting for them."""
         self._kill_processes(run)
         del self._runs[run.uid]
         self._by_key.pop(run.key, None)
@@ -222,14 +222,14 @@ class Kubelets:
                 raise
 
     def lose(self, node: str, *, kill: bool) -> None:
-        """A node is no longer heard of: nothing is reported of it, and its processes end where `kill` says so."""
+        """Loses a node: its kubelet reports nothing, and with `kill` its processes end."""
         self._lost.add(node)
         for run in list(self._runs.values()):
             if run.node == node and kill:
                 self._kill_processes(run)
 
     def find_again(self, node: str) -> None:
-        """A node is heard of again."""
+        """Makes a lost node report again."""
         self._lost.discard(node)
         for run in list(self._runs.values()):
             if run.node == node:

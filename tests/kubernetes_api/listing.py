@@ -17,7 +17,7 @@ CONTINUE_TEXT = (
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
 )
 LATEST = -1
-"""The revision of a token that goes on at the newest state, after one that is too old."""
+"""The revision of a token that continues at the newest state, because an earlier token was too old."""
 
 
 @dataclass(frozen=True)

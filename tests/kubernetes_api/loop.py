@@ -1,8 +1,7 @@
-"""The thread on which controllers work: keys that wait, at once or at a time, each handled by one function at a time.
+"""The thread on which controllers work. It handles queued keys, at once or at a given time, one after the other.
 
-Kubernetes' controllers are level-triggered: what they are given is a key, not a change, and they look for themselves
-(Controllers, "Controller pattern"). A failure is kept and ends the test; only a conflict or a passing fault is tried
-again.
+Kubernetes' controllers are level-triggered: they get a key, not a change, and read the state themselves (Controllers,
+"Controller pattern"). An error is kept and fails the test; only a conflict or a temporary fault is retried.
 """
 
 import heapq
@@ -43,7 +42,7 @@ class Loop:
         self._thread.join(120)
 
     def add(self, handler: Handler, key: Hashable, after: float = 0.0) -> None:
-        """Has a key handled, at once or after some seconds. A key that waits already is not added twice."""
+        """Queues a key, to be handled at once or after some seconds. A key is not queued twice."""
         with self._wake:
             if after > 0:
                 due = self._clock.now() + timedelta(seconds=after)

@@ -1,4 +1,4 @@
-"""Nodes, and what becomes of pods whose node is lost.
+"""Nodes, and the handling of pods whose node is lost.
 
 Nodes, "Node controller"; Taints and Tolerations, "Taint based Evictions"; Disruptions, "Pod disruption conditions";
 Non-graceful node shutdown. A lost node's pods are told to go after their toleration (300 s), but nobody confirms it:
@@ -76,7 +76,7 @@ class Nodes:
             return [each for each in pods.objects.values() if each.data["spec"].get("nodeName") == name]
 
     def lose(self, name: str, *, kill: bool = True) -> None:
-        """A node falls silent. Its processes end (power loss) unless `kill` is false (only the network is gone)."""
+        """Loses a node. Its processes end (power loss) unless `kill` is false (only the network is gone)."""
         self._kubelets.lose(name, kill=kill)
         now, key = self._context.clock.now(), ("", name)
         state = condition("Ready", "Unknown", "NodeStatusUnknown", SILENT)
@@ -123,7 +123,7 @@ class Nodes:
                 raise
 
     def restore(self, name: str) -> None:
-        """A silent node is heard of again: its taints go, and its kubelet catches up."""
+        """Restores a lost node: removes its taints, and its kubelet catches up."""
         now, key = self._context.clock.now(), ("", name)
         state = condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")
         self._registry.modify(self._nodes, key, lambda body: set_condition(body, state, now), "status")

@@ -1,4 +1,4 @@
-"""What the server does with an object: create, read, replace, patch, delete.
+"""The server's operations on objects: create, read, replace, patch, delete.
 
 The order of steps is that of k8s.io/apiserver, `pkg/registry/generic/registry/store.go`: metadata, defaults, schema,
 rules, admission, storage. Both the HTTP interface and the cluster's own controllers go through here.
@@ -40,9 +40,9 @@ JOB_WARNING = (
 
 @dataclass
 class Request:
-    """How something is to be done: options of a request, and the warnings that its answer carries.
+    """The options of a request, and the warnings of its answer.
 
-    What is `trusted` was written by the cluster's own controllers, and is not checked against the schemas again.
+    A `trusted` request comes from the cluster's own controllers, and its body is not checked against the schemas.
     """
 
     unknown: str = "Strict"
@@ -62,7 +62,7 @@ class Deletion:
 
 
 class Registry:
-    """The objects of a cluster, and every rule that guards them."""
+    """The objects of a cluster, with all rules for changing them."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock, names: Names, version: str) -> None:
         self.store, self.catalogue, self.clock, self.names, self.version = store, catalogue, clock, names, version
@@ -116,7 +116,7 @@ class Registry:
             return Stored(key, body, self.store.revision) if request.dry else self.store.put(resource, key, body)
 
     def _header(self, resource: Resource, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Reads what every object begins with, and returns its metadata."""
+        """Checks the fields that every object has, and returns its metadata."""
         for name, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
             if body.setdefault(name, wanted) != wanted:
                 message = (
@@ -182,7 +182,7 @@ class Registry:
             return self._update(resource, before, body, child, request)
 
     def modify(self, resource: Resource, key: Key, change: Callable[[dict[str, Any]], Any], child: str = "") -> Stored:
-        """Changes an object in one step, as the controllers do; nothing is written where nothing changes."""
+        """Changes an object in one step, as the controllers do. Writes nothing if nothing changes."""
         with self.store.changed:
             before = self.get(resource, key)
             body = before.copy()
@@ -246,7 +246,7 @@ class Registry:
                 body["spec"].setdefault(name, old["spec"].get(name))
 
     def _finalised(self, resource: Resource, stored: Stored) -> Stored:
-        """Removes an object that is being deleted once nothing holds it: no finalizer, no grace."""
+        """Removes an object that is being deleted, if it has neither finalizers nor a grace period."""
         held = stored.data["metadata"]
         if not held.get("deletionTimestamp") or held.get("finalizers") or held.get("deletionGracePeriodSeconds"):
             return stored

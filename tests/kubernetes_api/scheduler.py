@@ -1,4 +1,4 @@
-"""The scheduler: binds pods to nodes that have room, and says why it cannot.
+"""The scheduler: binds pods to nodes that have room, and reports why it cannot.
 
 Kubernetes Scheduler, "Node selection"; Assigning Pods to Nodes; Taints and Tolerations. Messages are those of the
 scheduler's `FitError`: how many nodes failed which filter, and whether preemption could help. Nothing is preempted
@@ -85,14 +85,14 @@ class Scheduler:
             used[name] = used.get(name, Fraction(0)) + sign * value
 
     def _room(self, _: Hashable) -> None:
-        """Something has changed that may help those who wait: one of each shape is tried."""
+        """Tries one waiting pod of each shape, because a change may have made room."""
         with self._context.store.changed:
             shapes = list(self._waiting)
         for shape in shapes:
             self._try(shape)
 
     def _try(self, shape: Hashable) -> None:
-        """Places pods of one shape until one does not fit; what keeps that one keeps the others."""
+        """Places pods of one shape until one does not fit; then the others do not fit either."""
         with self._context.store.changed:
             keys = list(self._waiting.get(shape, ()))
         stuck: str | None = None

@@ -1,7 +1,7 @@
 """The server's sockets: HTTP/1.1 on loopback, a thread per connection.
 
 The standard library's server is enough: it keeps connections alive, and a thread may wait as long as its watch lasts.
-It needs no event loop beside the threads that the rest of the house uses.
+It needs no event loop beside the project's threads.
 """
 
 import json
@@ -78,12 +78,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _cut(self) -> None:
-        """Ends the connection in the middle of whatever it was."""
+        """Ends the connection in the middle of an answer."""
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
-        """Says nothing."""
+        """Logs nothing."""
 
 
 class Server(ThreadingHTTPServer):
@@ -100,7 +100,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def start(self) -> None:
@@ -108,7 +108,7 @@ class Server(ThreadingHTTPServer):
         self._thread.start()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Says nothing of clients that hang up in the middle of an answer, as those do that are killed."""
+        """Ignores clients that hang up in the middle of an answer, as killed ones do."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 

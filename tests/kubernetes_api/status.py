@@ -1,4 +1,4 @@
-"""What goes wrong, as the API says it: `metav1.Status` objects.
+"""The API's errors: `metav1.Status` objects.
 
 Codes, reasons and the forms of the messages are those of k8s.io/apimachinery, `pkg/api/errors`; what clients may rely
 on is in the API conventions, "Response Status Kind".

@@ -1,9 +1,8 @@
-"""Where objects lie: one counter of revisions, a history of changes, indexes by namespace, label and owner.
+"""The store of objects: one counter of revisions, a history of changes, indexes by namespace, label and owner.
 
 As in etcd, one revision counts the changes of all resources, an object's `resourceVersion` is the revision of its
 last change, and the past can be read until it is compacted (API concepts, "Resource versions"). Stored objects are
-never changed in place: a reader may keep what it got. Text is made once per object, so that a list costs no more than
-joining.
+never changed in place, so a reader may keep them. Their JSON is made once, so that a list only has to join it.
 """
 
 import json
@@ -19,7 +18,7 @@ from .selectors import Selector
 from .status import expired
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for what belongs to the cluster."""
+"""Namespace and name; the namespace is empty for resources of the whole cluster."""
 FIRST_REVISION = 1000
 
 
@@ -62,9 +61,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened at a revision: `before` is None for what is new, `after` None for what is gone.
+    """A change at a revision: `before` is None for a new object, `after` None for a removed one.
 
-    `last` is the state that a watcher is shown: for what is gone the last one, with the revision of its deletion.
+    `last` is the state that watchers get: for a removed object its last one, with the revision of the removal.
     """
 
     revision: int
@@ -86,7 +85,7 @@ class Collection:
         self.compacted = 0
 
     def place(self, key: Key, stored: Stored | None) -> Stored | None:
-        """Puts an object where it belongs, or takes it away, and returns what was there."""
+        """Stores an object in the indexes, or removes it if `stored` is None; returns the earlier one."""
         before = self.objects.pop(key, None)
         if before is not None:
             self._index(before, set.discard)

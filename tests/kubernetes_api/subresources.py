@@ -1,4 +1,4 @@
-"""What is neither read nor written: logs, evictions, questions about rights.
+"""Subresources that are no objects: logs, evictions, and reviews of rights.
 
 API-initiated Eviction; Logging Architecture; Authorization, "Checking API access".
 """
@@ -15,7 +15,7 @@ from .store import Key, Stored, clone
 
 
 class Subresources:
-    """The API's deeds."""
+    """The operations on these subresources."""
 
     def __init__(self, registry: Registry, authority: Authority, kubelets: Kubelets, nodes: Nodes) -> None:
         self._registry, self._authority, self._kubelets, self._nodes = registry, authority, kubelets, nodes

@@ -20,7 +20,7 @@ _WORD = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 LABEL_NAMED = {"Namespace"}
 PATH_NAMED = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
-"""What a suspended Job's pod template may still change (Jobs, "Mutable Scheduling Directives")."""
+"""The fields of a suspended Job's pod template that may change (Jobs, "Mutable Scheduling Directives")."""
 POD_MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
 _POD_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

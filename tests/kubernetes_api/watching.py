@@ -1,4 +1,4 @@
-"""Watches: what has changed since a version, as long as somebody listens.
+"""Watches: streams of the changes since a version.
 
 API concepts, "Efficient detection of changes", "Watch bookmarks", "Streaming lists". Without a version, or with 0, a
 watch begins with what is there. An object that begins to be selected is ADDED, one that ceases to be DELETED. A

@@ -26,11 +26,11 @@ def registry(start) -> Registry:
 
 @pytest.fixture
 def slept() -> list[float]:
-    """How long was waited between attempts: nobody waits in these tests."""
+    """The waits between attempts, in seconds. Tests record them and do not wait."""
     return []
 
 
 @pytest.fixture
 def ask(registry, slept) -> ImageResolver:
-    """Asks that registry as nobody in particular."""
+    """A client of the registry without credentials."""
     return ImageResolver([registry.host], Credentials, sleep=slept.append)

@@ -1,7 +1,7 @@
-"""A small image registry on loopback: manifests, blobs, tokens, uploads, and whatever misbehaviour a test puts in.
+"""A small image registry on loopback: manifests, blobs, tokens, uploads, and any misbehaviour that a test adds.
 
-It follows the distribution specification (github.com/opencontainers/distribution-spec) for what pulling needs, and what
-`docker push` needs of uploads; tokens are docker's (distribution.github.io/distribution/spec/auth/token).
+It implements the parts of the distribution specification (github.com/opencontainers/distribution-spec) that pulling and
+`docker push` need; tokens are docker's (distribution.github.io/distribution/spec/auth/token).
 """
 
 import base64
@@ -34,7 +34,7 @@ _PATH = re.compile(r"/v2/(?P<repository>.+)/(?P<kind>manifests|blobs)/(?P<what>[
 
 
 def sha(data: bytes) -> str:
-    """Returns what these bytes are called."""
+    """Returns the digest of these bytes."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -44,7 +44,7 @@ def dump(document: Any) -> bytes:
 
 
 def tar(*members: tarfile.TarInfo, content: bytes = b"", form: int = tarfile.PAX_FORMAT) -> bytes:
-    """Returns an archive of these members; those with a size hold zeros after the content."""
+    """Returns an archive of these members; those with a size have zeros after the content."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w", format=form) as archive:
         for each in members:
@@ -70,13 +70,13 @@ def folder(name: str) -> Any:
 
 
 def program() -> bytes:
-    """Returns a layer with what `RUN` starts, in a few bytes that name no interpreter, and its folder."""
+    """Returns a layer with the program that `RUN` starts, a few bytes without an interpreter, and its folder."""
     return tar(member("usr/bin/python3", size=8), folder("player"))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came in."""
+    """A received request."""
 
     method: str
     path: str
@@ -86,7 +86,7 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What is said to one request."""
+    """The answer to a request."""
 
     code: int
     body: bytes = b""
@@ -94,10 +94,10 @@ class Answer:
 
 
 class Registry:
-    """A registry that serves what is put into it. `odd` answers first: None from it means that all is as usual.
+    """A registry that serves what tests store in it. `odd` is called first; if it returns None, the answer is normal.
 
-    With `users` it wants a token from `realm` (its own /token where nothing else is said), and gives one to those users
-    alone; with `basic` it wants name and password with each request.
+    With `users` it requires a token from `realm` (by default its own /token), and gives one only to those users. With
+    `basic` it requires name and password with each request.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
@@ -108,11 +108,11 @@ class Registry:
         self.users: dict[str, str] | None = None
         self.anonymous = False
         self.basic = False
-        self.token = "a-token"  # noqa: S105  everybody's
+        self.token = "a-token"  # noqa: S105  the same for all users
         self.realm = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # whoever asks may hang up in the middle of an answer
+        self._server.handle_error = lambda *_: None  # a client may hang up in the middle of an answer
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.scheme = "http" if context is None else "https"
@@ -145,7 +145,7 @@ class Registry:
     def image(self, config: Any, layers: int = 1, **more: Any) -> dict[str, Any]:
         """Stores an image's configuration (its `config`, or bytes as they are) and returns a manifest of it.
 
-        Its layers are no archives: nobody who only asks what an image is fetches them.
+        Its layers are no archives, because a client that only inspects an image does not fetch them.
         """
         return self._image(config, [self.blob(b"layer %d" % number, LAYER) for number in range(layers)], more)
 
@@ -165,7 +165,7 @@ class Registry:
         return {"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": made}
 
     def answer(self, asked: Asked, body: bytes) -> Answer:
-        """Returns what is said to a request."""
+        """Returns the answer to a request."""
         if (found := self.odd(asked)) is not None:
             return found
         if asked.path == "/token":
@@ -226,7 +226,7 @@ class Registry:
             protocol_version = "HTTP/1.1"
 
             def log_message(self, *_: object) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
             def serve(self) -> None:
                 """Answers one request."""
@@ -243,7 +243,7 @@ class Registry:
                 self.close_connection = answer.headers.get("Connection") == "close"
 
             def body(self) -> bytes:
-                """Returns what was sent along, in pieces or in one."""
+                """Returns the request's body, whether chunked or not."""
                 if self.headers.get("Transfer-Encoding") != "chunked":
                     return self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 made = []

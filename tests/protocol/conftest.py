@@ -1,4 +1,4 @@
-"""What the tests of the image protocol share: sessions in a known state, and the test vectors."""
+"""Fixtures for tests of the image protocol: sessions in a known state, and the test vectors."""
 
 import json
 import runpy
@@ -28,7 +28,7 @@ def pixels():
 
 @pytest.fixture(scope="session")
 def hello() -> dict[str, Any]:
-    """What `ask_hello` is given."""
+    """The arguments of `ask_hello`."""
     budget = BudgetHeader(norm="linf", epsilon=8)
     task = TaskHeader(name="tiny", classes=[str(n) for n in range(CLASSES)], shape=[1, 2, 2], budget=budget)
     limits = LimitsHeader(
@@ -39,7 +39,7 @@ def hello() -> dict[str, Any]:
 
 @pytest.fixture
 def greeted(hello) -> Callable[..., Session]:
-    """Makes a session whose player is ready and gives gradients."""
+    """Returns a function that makes a session whose player is ready and gives gradients."""
 
     def make(role: Role, *, queries: bool = False, payload_limit: int = PAYLOAD_LIMIT) -> Session:
         session = Session(role, CLASSES, payload_limit, queries=QUERIES if queries else None)
@@ -62,5 +62,5 @@ def vectors() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def script() -> Callable[[str], dict[str, Any]]:
-    """Runs a script beside the tests without its main part; returns its names."""
+    """Returns a function that runs a script beside the tests without its main part and returns its names."""
     return lambda name: runpy.run_path(str(HERE / name))

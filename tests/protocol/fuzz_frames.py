@@ -1,8 +1,8 @@
-"""Throws mutated conversations at the decoder and the session, and looks for anything but replies and faults.
+"""Sends mutated conversations to the decoder and the session, and checks that only replies and faults result.
 
 Run `python tests/protocol/fuzz_frames.py --inputs 1000000 --seed 0`. It prints the rate, how the inputs ended, the
-slowest
-input and the growth of memory; it ends with status 1, and the input that reproduces it, at the first broken promise:
+slowest input and the growth of memory. At the first broken property it exits with status 1 and prints the input that
+reproduces it. The properties:
 
 - nothing but a `SubmissionFault` is ever raised;
 - the decoder never holds more bytes than it was fed;
@@ -147,7 +147,7 @@ def _opened(role: Role, ask: Callable[[Session], bytes] | None) -> Session:
 
 
 def fresh(prototype: Session) -> Session:
-    """Returns a session in the same state; far faster than saying hello again."""
+    """Returns a session in the same state, far faster than with another hello."""
     session = copy.copy(prototype)
     session._decoder = frames.FrameDecoder(PAYLOAD_LIMIT)
     session._undelivered = set(prototype._undelivered)
@@ -257,7 +257,7 @@ def play(session: Session, pieces: list[bytes]) -> str:
 
 @dataclass
 class Report:
-    """What a run saw. `seconds` is wall clock, `slowest` processor time of one input; memory is bytes."""
+    """The results of a run. `seconds` is wall time, `slowest` processor time of one input; memory is in bytes."""
 
     inputs: int
     seconds: float
@@ -267,7 +267,7 @@ class Report:
 
 
 def run(inputs: int, seed: int) -> Report:
-    """Plays so many inputs; raises AssertionError, with the input, at the first broken promise."""
+    """Plays `inputs` inputs; raises AssertionError, with the input, at the first broken property."""
     random = Random(seed)
     corpus = seeds()
     mutator = Mutator(random, corpus)
@@ -302,7 +302,7 @@ def main() -> None:
 
 
 def summary(report: Report) -> str:
-    """Returns the report for people."""
+    """Returns the report as text."""
     rate = report.inputs / report.seconds
     endings = "".join(
         f"  {ending:<16} {count:>10,}  {100 * count / report.inputs:6.2f} %\n"

@@ -1,7 +1,7 @@
-"""Writes schemas/vectors/: frames byte by byte, for whoever writes a player or a decoder in another language.
+"""Writes schemas/vectors/: frames byte by byte, for people who write a player or a decoder in another language.
 
-Run `python tests/protocol/make_vectors.py` from anywhere. The bytes are put together here by hand, from texts and
-lengths, and never by our own encoder: a mistake that encoder and decoder share would show.
+Run `python tests/protocol/make_vectors.py` from anywhere. The bytes are made here from texts and lengths, never by our
+own encoder, so they reveal a mistake that encoder and decoder share.
 """
 
 import json
@@ -23,7 +23,7 @@ ORCHESTRATOR, PLAYER = "orchestrator", "player"
 
 
 def frame(header: str | bytes, payload: bytes = b"", *, header_length: int = -1, payload_length: int = -1) -> bytes:
-    """Returns magic, both lengths (true ones unless said otherwise), header and payload."""
+    """Returns magic, both lengths (by default the true ones), header and payload."""
     text = header.encode() if isinstance(header, str) else header
     first = len(text) if header_length < 0 else header_length
     second = len(payload) if payload_length < 0 else payload_length
@@ -48,10 +48,10 @@ class Valid:
 
 @dataclass(frozen=True)
 class Malformed:
-    """Bytes that a player must not send. `question` names the valid vector they come in answer to.
+    """Bytes that a player must not send. `question` names the valid vector that they answer.
 
-    `level` is where the fault is noticed: `frame` by the decoder, `message` from the header alone or header and
-    payload, `session` only by who knows the question.
+    `level` is where the fault can be detected: `frame` by the decoder, `message` from the header alone or from header
+    and payload, `session` only with knowledge of the question.
     """
 
     name: str

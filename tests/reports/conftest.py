@@ -1,4 +1,4 @@
-"""What the tests of the results share."""
+"""Fixtures for tests of the results."""
 
 from collections.abc import Callable
 from pathlib import Path

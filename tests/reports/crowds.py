@@ -1,4 +1,4 @@
-"""Large rounds, made up, for tests of what a page does with many."""
+"""Invented large rounds, for tests of pages with many submissions."""
 
 from orchestrator.scoring.results_file import Results
 
@@ -6,7 +6,7 @@ from .pages import parts, results_of
 
 
 def crowd(attacks: int, defences: int, pictures: int = 1000) -> Results:
-    """Returns a complete round of so many submissions, everybody against everybody, one baseline a side."""
+    """Returns a complete round in which every attack met every defence, with one baseline on each side."""
     template = parts(submissions="square")
     cell = results_of().model_dump()["cells"][1]
     sides = {"attack": attacks, "defence": defences}

@@ -1,4 +1,4 @@
-"""The sample round, and a strict reader of the page that is made of it."""
+"""The sample round, and a strict parser of its page."""
 
 import json
 from html.parser import HTMLParser
@@ -14,7 +14,7 @@ VOID = {"meta", "img", "br", "link", "hr", "input"}
 
 
 class Tree(HTMLParser):
-    """Reads a page strictly: every tag that opens closes, in order. Keeps what the tests ask for."""
+    """Parses a page strictly: every opened tag has to be closed, in order. Keeps what the tests need."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)

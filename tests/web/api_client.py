@@ -1,4 +1,4 @@
-"""A team with a token, for tests of the API: in this process, through Django's test client."""
+"""A client with a team's token for tests of the API, which uses Django's test client in this process."""
 
 import base64
 import hashlib
@@ -16,29 +16,29 @@ START = datetime(2027, 3, 1, 12, tzinfo=UTC)
 
 
 class Clock:
-    """The time of day that a test sets."""
+    """A clock that a test sets."""
 
     def __init__(self, now=START):
         self.now = now
 
     def __call__(self):
-        """Returns it."""
+        """Returns the time."""
         return self.now
 
     def pass_time(self, **much):
-        """Lets time pass."""
+        """Moves the clock forward."""
         self.now += timedelta(**much)
 
 
 class Api:
-    """One account's programs."""
+    """An API client with an account's token."""
 
     def __init__(self, account, token):
         self.account, self.token = account, token
         self.client = Client(HTTP_HOST="127.0.0.1:8000", enforce_csrf_checks=True)
 
     def send(self, method, path, json=None, **headers):
-        """Returns an answer. Header names are written with underscores."""
+        """Sends a request and returns the answer. Header names have underscores in place of hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             named = {"Authorization": f"Bearer {self.token}", **named}
@@ -47,11 +47,11 @@ class Api:
         return call(f"/api/v1{path}", headers=named, **kind)
 
     def get(self, path, **headers):
-        """GET."""
+        """Sends a GET request."""
         return self.send("GET", path, **headers)
 
     def post(self, path, json=None, **headers):
-        """POST."""
+        """Sends a POST request."""
         return self.send("POST", path, json if json is not None else {}, **headers)
 
     def begin_upload(self, data, *, size=None, digest=None, **said):
@@ -68,7 +68,7 @@ class Api:
         )
 
     def upload_path(self, answer):
-        """Returns where an upload is, below /api/v1."""
+        """Returns the path of an upload below /api/v1."""
         return answer["Location"].partition("/api/v1")[2]
 
     def patch(self, path, offset, data):
@@ -82,13 +82,13 @@ class Api:
                 "Authorization": f"Bearer {self.token}",
                 "Tus-Resumable": "1.0.0",
                 "Upload-Offset": str(offset),
-                "Content-Type": "application/offset+octet-stream",  # which the client leaves out of an empty part
+                "Content-Type": "application/offset+octet-stream",  # the client omits it for an empty part
                 "Content-Length": str(len(data)),
             },
         )
 
     def head(self, path):
-        """Asks how far an upload is."""
+        """Requests the state of an upload with HEAD."""
         return self.send("HEAD", path, Tus_Resumable="1.0.0")
 
     def upload(self, data, **said):
@@ -100,12 +100,12 @@ class Api:
 
 
 def join_team(folder, account, team="Corner Shop", clock=seasons.now):
-    """Makes a team of one account."""
+    """Makes a team whose only member is an account."""
     with seasons.administer(folder, "organizer", clock) as admin:
         admin.add_team(team, [PersonRecord(id=account.person, name=account.name)])
 
 
 def make_api(name, scope=Scope.SUBMIT, *, now):
-    """Returns the programs of a new account, with a token."""
+    """Returns an API client with a token of a new account."""
     account = make_account(name)
     return Api(account, tokens.issue(account, "tests", scope, now=now, lifetime=timedelta(days=90)))

@@ -1,4 +1,4 @@
-"""An application of ASGI, asked in this process as the server asks it."""
+"""Sends requests to an ASGI application in this process, as the server does."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True)
 class Answer:
-    """What it answered."""
+    """An answer of the application. `pieces` is the number of its body messages."""
 
     status: int
     headers: dict[str, str]
@@ -18,7 +18,7 @@ class Answer:
 
 
 def scope_of(path, method="GET", query="", hosts=("127.0.0.1:8000",), **headers):
-    """Returns a request. Header names are written with underscores."""
+    """Returns the scope of a request. Header names have underscores in place of hyphens."""
     named = {name.replace("_", "-").lower(): value for name, value in headers.items()}
     if "host" in named:
         hosts = (named.pop("host"),)
@@ -41,7 +41,7 @@ def scope_of(path, method="GET", query="", hosts=("127.0.0.1:8000",), **headers)
 
 
 async def send_request(application, path, method="GET", query="", pieces=(b"",), **headers):
-    """Returns the answer to a request whose body comes in these pieces; whoever asks stays until it is whole."""
+    """Returns the answer to a request whose body comes in these pieces. The client stays to the end of the answer."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     messages[-1]["more_body"] = False
     answered = []
@@ -62,7 +62,7 @@ async def send_request(application, path, method="GET", query="", pieces=(b"",),
 
 @contextmanager
 def running_application():
-    """Gives the service without a server; at the end its threads give back their connections to the database."""
+    """Gives the service's application without a server. At the end its threads close their database connections."""
     from orchestrator.web.application import Application
 
     application = Application()
@@ -80,7 +80,7 @@ def _end(executor):
     everybody = threading.Barrier(count)
 
     def close():
-        everybody.wait(60)  # so that each thread has one of these
+        everybody.wait(60)  # so that each thread runs exactly one of these
         connections.close_all()
 
     for each in [executor.submit(close) for _ in range(count)]:

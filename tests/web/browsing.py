@@ -1,4 +1,4 @@
-"""A contest that `sparring serve` serves, and a person at a browser: what both do in tests, each step a function."""
+"""A contest served by `sparring serve`, and a person at a browser, with a function for each step of a test."""
 
 import base64
 import json
@@ -24,14 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 AXE = Path(os.environ.get("SPARRING_AXE") or ROOT / "build" / "axe" / "axe.min.js")
 AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21aa", "wcag22aa")
 CODE = re.compile(r"'([\w.+-]+@[\w.-]+)'.*\n    .*\n\n    ([A-Z0-9-]{6,12})\n")
-"""The address that a mail in the log goes to, and the code on a line of its own."""
+"""Matches the address and the code of a mail in the log."""
 SCHEMES = ("light", "dark")
 NARROW, WIDE = 320, 1280
-"""Widths of windows, in CSS pixels: that of a page of 1280 at 400 % (WCAG 1.4.10), and of a desk."""
+"""Widths of windows in CSS pixels: 1280 at 400 % zoom (WCAG 1.4.10), and a desktop's."""
 
 
 def free_port() -> int:
-    """Returns a port that nothing listens at now."""
+    """Returns a port that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
@@ -39,18 +39,18 @@ def free_port() -> int:
 
 @dataclass
 class Service:
-    """A process of `sparring serve`. `log` is where it writes mails."""
+    """A process of `sparring serve`. It writes mails to the file `log`."""
 
     address: str
     organizer_link: str | None
     log: Path
 
     def codes(self, email: str) -> list[str]:
-        """Returns the codes that were sent to an address so far, oldest first."""
+        """Returns the codes that were mailed to an address so far, oldest first."""
         return [code for to, code in CODE.findall(self.log.read_text("utf-8")) if to == email]
 
     def get(self, path: str, session: str = "") -> tuple[int, str, str]:
-        """Returns status, type and text of an answer, redirects not followed, for whoever a session is of."""
+        """Returns status, media type and text of an answer to a session's person. Follows no redirects."""
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=chromium.PATIENCE)
         with closing(connection):
             connection.request("GET", path, headers={"Cookie": f"session={session}"} if session else {})
@@ -60,7 +60,7 @@ class Service:
 
 @contextmanager
 def serving(folder: Path, port: int | None = None, options: Sequence[str] = ("--no-worker",)) -> Iterator[Service]:
-    """Runs `sparring serve` for a contest's folder until the block ends; without other options without a worker."""
+    """Runs `sparring serve` for a contest's folder until the block ends, by default without a worker."""
     command = ["serve", str(folder), *options]
     if database := postgresql.url_of(folder):
         command += ["--database", database]
@@ -78,7 +78,7 @@ def running(words: Sequence[str], folder: Path, port: int | None = None) -> Iter
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:
-        # `--json` prints one document, indented or not; what follows are log lines on stderr.
+        # `--json` prints one document, perhaps on several lines. Log lines go to stderr.
         said, text = None, ""
         while said is None:
             line = process.stdout.readline()
@@ -98,7 +98,7 @@ def running(words: Sequence[str], folder: Path, port: int | None = None) -> Iter
 
 
 def _await_answer(process: subprocess.Popen[str], port: int, log: Path) -> None:
-    """Waits until the port is open. A process that ends ends the wait."""
+    """Waits until the port is open. Raises AssertionError if the process ends first."""
     while process.poll() is None:
         with socket.socket() as probe:
             probe.settimeout(1)
@@ -113,7 +113,7 @@ def _await_answer(process: subprocess.Popen[str], port: int, log: Path) -> None:
 
 @dataclass
 class Person:
-    """Somebody at a browser."""
+    """A person at a browser."""
 
     driver: chromium.webdriver.Chrome
     service: Service
@@ -124,7 +124,7 @@ class Person:
 
     @property
     def path(self) -> str:
-        """The address of the page that is shown, without the service's."""
+        """The path of the page that is shown."""
         return urlsplit(self.driver.current_url).path
 
     def heading(self) -> str:
@@ -137,38 +137,38 @@ class Person:
         return self.driver.find_element(By.ID, self.driver.find_element(By.XPATH, path).get_attribute("for"))
 
     def fill(self, **words: str) -> None:
-        """Types words into fields, each known by its name in the form."""
+        """Types texts into fields, given by the fields' names in the form."""
         for name, text in words.items():
             box = self.driver.find_element(By.NAME, name)
             box.clear()
             box.send_keys(text)
 
     def press(self, words: str) -> None:
-        """Presses a button or follows a link by its words, and waits until another page is there."""
+        """Presses the button or follows the link with these words, and waits until another page is loaded."""
         path = f"//button[normalize-space()={words!r}] | //a[normalize-space()={words!r}]"
         self.mark_page()
         self.driver.find_element(By.XPATH, path).click()
         chromium.wait(self.driver, self.has_new_page, f"the page after {words!r}")
 
     def mark_page(self) -> None:
-        """Has `has_new_page` say no for as long as the page that is shown now is there."""
+        """Marks the current page, so that `has_new_page` returns False until another page is loaded."""
         self.driver.execute_script("window.isOldPage = true")
 
     def has_new_page(self) -> bool:
-        """Returns whether another page than the marked one is there, as a whole.
+        """Returns whether another page than the marked one is completely loaded.
 
-        Asked of the window: an element of a page that is just leaving may fail in several ways.
+        It asks the window, because asking an element of a page that is being unloaded may fail in several ways.
         """
         return self.driver.execute_script("return !window.isOldPage && document.readyState === 'complete'")
 
     def type_code(self, email: str, before: int) -> None:
-        """Waits for the next code of an address, of which there were some before, and sends it."""
+        """Waits for the next code that is mailed to an address, which had `before` codes, and sends it."""
         codes = chromium.wait(self.driver, lambda: self.service.codes(email)[before:], f"a code for {email}")
         self.fill(code=codes[-1])
         self.press("Go on")
 
     def sign_up(self, name: str, email: str) -> None:
-        """Signs up by code, from whatever page leads there."""
+        """Signs up with a code, from the current page if it is the sign-up page."""
         if self.path != "/account/signup/":
             self.go("/account/signup/")
         self.fill(email=email, name=name)
@@ -177,7 +177,7 @@ class Person:
         self.type_code(email, before)
 
     def sign_in(self, email: str) -> None:
-        """Signs in by code."""
+        """Signs in with a code."""
         self.go("/account/login/")
         self.fill(email=email)
         before = len(self.service.codes(email))
@@ -189,7 +189,7 @@ class Person:
         self.press("Sign out")
 
     def take_session(self, session: str) -> None:
-        """Becomes whoever a session is of; a visitor with none."""
+        """Takes over a session; without one, becomes a visitor."""
         self.go("/account/login/")
         self.driver.delete_all_cookies()
         if session:
@@ -210,7 +210,7 @@ class Person:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def axe_violations(self) -> list[str]:
-        """Returns what axe-core finds on the page that is shown: each rule with the elements that break it."""
+        """Returns the violations that axe-core finds on the current page: each rule with an element that breaks it."""
         if self.driver.execute_script("return !window.axe"):
             self.driver.execute_script(AXE.read_text("utf-8"))
         found = self.driver.execute_async_script(
@@ -222,12 +222,12 @@ class Person:
         return [f"{rule['id']}: {node.get('html', '')}" for rule in found for node in rule["nodes"] or [{}]]
 
     def wait_for(self, words: str) -> None:
-        """Waits until the page says something by itself: nothing is loaded again."""
+        """Waits until the current page shows these words, without loading it again."""
         body = "return document.body.innerText"
         chromium.wait(self.driver, lambda: words in self.driver.execute_script(body), f"{words!r} on {self.path}")
 
     def problems(self, scheme: str, width: int) -> list[str]:
-        """Returns what is wrong with the page that is shown, in one of its looks."""
+        """Returns the problems of the current page in a colour scheme and a width: axe violations and overflow."""
         self.look(scheme, width)
         found = self.axe_violations()
         if (over := self.overflow()) > 0:
@@ -235,7 +235,7 @@ class Person:
         return [f"{self.path} {scheme} {width}: {each}" for each in found]
 
     def whole_page(self) -> bytes:
-        """Returns a picture of the whole page as PNG, also of what is below the window."""
+        """Returns a PNG of the whole page, including the part below the window."""
         how = {"captureBeyondViewport": True}
         return base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", how)["data"])
 

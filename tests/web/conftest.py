@@ -1,4 +1,4 @@
-"""A contest served in this process: Django's test client, people with accounts, and their roles."""
+"""Fixtures that serve a contest in this process with Django's test client, and functions for accounts and roles."""
 
 import shutil
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def service(tmp_path_factory, service_database):
 def empty_tables():
     """Empties the tables of accounts and the cache.
 
-    What Django puts into them after a migration, the names of models and of permissions on them, nothing here reads.
+    Also removes the content types and permissions that Django adds after a migration, because nothing here reads them.
     """
     from django.core.cache import cache
     from django.core.management import call_command
@@ -44,7 +44,7 @@ def empty_tables():
 
 @contextmanager
 def serving(folder):
-    """Serves the contest in a folder; tables of accounts are empty."""
+    """Serves the contest in a folder while the block lasts, with empty tables of accounts."""
     from django.test import override_settings
 
     empty_tables()
@@ -53,7 +53,7 @@ def serving(folder):
 
 
 def close_site(*, setting, value, **_):
-    """Gives up what this process has open of a contest once another is served: a connection, where it is a database."""
+    """Closes a contest's site, which may have a connection to a database, when another contest is served."""
     from orchestrator.web import contest_site
 
     site = contest_site._site
@@ -65,7 +65,7 @@ def close_site(*, setting, value, **_):
 
 @pytest.fixture
 def contest(service, tmp_path):
-    """A contest folder that is served, opened with the tournament's template; tables of accounts are empty."""
+    """The folder of a served contest from the tournament's template, with empty tables of accounts."""
     folder = tmp_path / "cup"
     seasons.create_contest(folder, "tournament")
     with serving(folder):
@@ -74,9 +74,9 @@ def contest(service, tmp_path):
 
 @pytest.fixture(scope="session")
 def played_season(tmp_path_factory):
-    """A season whose initial round was played on two tasks: One's attack, Two's defence, which answers by chance.
+    """A season whose initial round was played on two tasks, by One's attack and Two's defence, which answers by chance.
 
-    It was found to. Three's attack on the task halves came after its round was played.
+    There is a finding against that defence. Three's attack on the task halves came after its round was played.
     """
     cup = Cup(tmp_path_factory.mktemp("season"), more={"replay": {"power": 0.9, "cheat": 0.3}}).open()
     cup.submit("One", cup.player("attack_honest"))
@@ -91,7 +91,7 @@ def played_season(tmp_path_factory):
 
 @pytest.fixture
 def season(service, played_season, tmp_path):
-    """A copy of that season, served."""
+    """A copy of `played_season`, which is served."""
     folder = tmp_path / "cup"
     postgresql.copy_contest(played_season, folder)
     with serving(folder):
@@ -99,14 +99,14 @@ def season(service, played_season, tmp_path):
 
 
 def give_role(folder, account, role):
-    """Gives somebody a role, as the command line does."""
+    """Gives an account a role, as the command line does."""
     with seasons.administer(folder, "desk") as admin:
         person = PersonRecord(id=account.person, name=account.name)
         admin.append_event(RoleGranted(actor="desk", person=person, role=role))
 
 
 def acts(folder, kind):
-    """Returns the acts of a kind in a contest's ledger."""
+    """Returns the events of a type in a contest's ledger."""
     ledger = ContestFolder(folder).ledger()
     try:
         return [entry.event for entry in ledger.read() if isinstance(entry.event, kind)]
@@ -115,7 +115,7 @@ def acts(folder, kind):
 
 
 def make_account(name: str):
-    """Returns an account whose address was verified."""
+    """Returns a new account with a verified address."""
     from allauth.account.models import EmailAddress
 
     from orchestrator.web.models import Account
@@ -126,7 +126,7 @@ def make_account(name: str):
 
 
 def client_of(account=None):
-    """Returns a browser without scripts in which somebody is signed in, or nobody."""
+    """Returns a test client that is signed in with an account, or not signed in."""
     from django.test import Client
 
     client = Client(HTTP_HOST="127.0.0.1:8000", enforce_csrf_checks=False)
@@ -137,13 +137,13 @@ def client_of(account=None):
 
 @pytest.fixture(scope="session")
 def played_world(tmp_path_factory):
-    """A contest with everybody in it whose initial round was played. Nobody changes it."""
+    """The world of `worlds.play`, whose initial round was played. Tests must not change it."""
     return worlds.play(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
 def fresh_world(service, played_world, tmp_path):
-    """Returns `fresh_world()`, which gives a world of its own to serve, as often as a test needs an unchanged one."""
+    """Returns `fresh_world()`, which makes and serves a new copy of `played_world` at each call."""
     from contextlib import ExitStack
     from itertools import count
 
@@ -164,5 +164,5 @@ def fresh_world(service, played_world, tmp_path):
 
 @pytest.fixture
 def world(fresh_world):
-    """A contest with somebody of every kind and something of every kind in it, which is served."""
+    """A served contest with a person of every kind and a thing of every kind."""
     return fresh_world()

@@ -1,6 +1,6 @@
-"""The service with one page more: everybody is asked about one picture, and what they answer is kept in `taken`.
+"""The service with an additional page that asks everybody about one picture and keeps the answers in `taken`.
 
-Import it where Django is configured.
+Import it only after Django is configured.
 """
 
 import io
@@ -18,7 +18,7 @@ from orchestrator.web.rights import Right, allowed
 
 SIZE = PictureSize(height=160, width=240)
 taken: list[object] = []
-"""What was answered so far, as JSON has it; "report" for a report."""
+"""The answers so far, as JSON documents; "report" for a report."""
 
 
 def _keep(what):

@@ -1,4 +1,4 @@
-"""A contest in which people grade: pictures of two teams on record, raters with the role, and a plan."""
+"""A contest in which people grade: pictures of two teams, raters with the role, and a grading plan."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -45,12 +45,12 @@ class Clock:
         return self.now
 
     def move(self, seconds: float) -> None:
-        """Lets time pass."""
+        """Moves the clock forward."""
         self.now += timedelta(seconds=seconds)
 
 
 def make_contest(folder, clock) -> None:
-    """Opens a contest in an empty folder; two teams hand pictures in."""
+    """Opens a contest in an empty folder, in which two teams submit pictures."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "contest.yaml").write_text(CONTEST)
@@ -74,7 +74,7 @@ def grant(folder, clock, *accounts) -> None:
 
 
 def plan_for(folder, clock, persons, more=("r01", "r02")):
-    """Notes a plan for people and for further raters of the offline page, and returns it."""
+    """Records a plan for people and for additional raters of the offline page, and returns it."""
     with seasons.administer(folder, clock=clock) as admin:
         ids = [*(rater_id(admin.folder.key(), person) for person in persons), *more]
         plan = make_plan(RULES, ["blues", "reds"], PICTURES, ids, SECRET)

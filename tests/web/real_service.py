@@ -1,4 +1,4 @@
-"""A service in a process of its own, on a free port of this machine, that a test can kill and start again."""
+"""A service in a process of its own, at a free port of this machine, which a test can kill and start again."""
 
 import contextlib
 import os
@@ -47,14 +47,14 @@ print(waiting.name, tokens.answer(waiting, Account.objects.get(), now, approved=
 
 
 def free_ports(count):
-    """Returns ports of this machine at which nobody listens."""
+    """Returns ports of this machine that are free now."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in held]
 
 
 def await_listener(port, process, log):
-    """Returns once somebody listens; `log` is what the process says that is to."""
+    """Waits until a process listens at a port. Fails with the process's `log` if it ends first."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -66,15 +66,15 @@ def await_listener(port, process, log):
 
 
 def environment(folder, **more):
-    """Returns the environment of programs of ours."""
+    """Returns the environment variables for commands of Sparring."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config"), **more}
 
 
 class RealService:
-    """`sparring serve --no-worker` over a contest with the team Corner Shop, which Ada is in.
+    """`sparring serve --no-worker` for a contest with the team Corner Shop, of which Ada is a member.
 
-    The contest is in the folder `cup` of a folder, opened already or made here. Accounts are in the database that
-    its ledger is in, else in its folder. `address` is where people reach it, if a proxy stands in front.
+    The contest is in the subfolder `cup`, and is made here if it does not exist. Accounts are in the database that has
+    its ledger, or else in its folder. `address` is the public address if there is a proxy in front.
     """
 
     def __init__(self, folder, address=""):
@@ -96,7 +96,7 @@ class RealService:
         self.address = self._public_address or f"http://127.0.0.1:{self.port}"
 
     def another(self):
-        """Returns one more of the same contest, at another port."""
+        """Returns another service for the same contest, at another port."""
         other = copy(self)
         other.process = None
         other._take_port()
@@ -114,15 +114,15 @@ class RealService:
         return done.stdout.split()
 
     def make_token(self, *, days):
-        """Returns Ada's id and a token: for half as many days from now, or ended half as many days ago."""
+        """Returns Ada's id and a token that is valid for `days` / 2; with negative `days`, it expired that long ago."""
         return self._run(_ISSUE, str(days))
 
     def approve(self, code):
-        """Lets in the program that shows a code, and returns its name."""
+        """Approves the program that shows a code, and returns its name and the answer."""
         return self._run(_APPROVE, code)
 
     def start(self):
-        """Starts it, and returns once it answers."""
+        """Starts the service, and returns once it listens."""
         words = ["serve", str(self.folder), "--port", str(self.port), "--no-worker", "--address", self.address]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -131,18 +131,18 @@ class RealService:
         await_listener(self.port, self.process, self.log)
 
     def kill(self):
-        """Ends it as a power cut does."""
+        """Kills the service with SIGKILL, like a power cut."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
 
     def client(self):
-        """Returns Ada's programs."""
+        """Returns a client with Ada's token."""
         return ServiceClient(self.address, self.token)
 
     def sparring(self, *words, token=None):
-        """Runs a command of somebody elsewhere, in this process."""
+        """Runs a command of a remote participant, in this process."""
         given = {**self.environment, "SPARRING_TOKEN": self.token if token is None else token}
         with contextlib.chdir(self.home):
             return CliRunner().invoke(app, words, env=given)

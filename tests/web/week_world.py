@@ -1,7 +1,8 @@
-"""An unrestricted contest in its first weeks, with somebody of every kind in it, for tests that open its pages.
+"""An unrestricted contest in its first weeks, with a person of every kind, for tests that open its pages.
 
-The foxes attack, the owls defend. The board has three members: b1 is in the team of the owls' d2, and so has a conflict
-with it; b2 and b3 have none. The first week is closed, and a picture of the open second week is nobody else's business.
+The foxes attack, the owls and the kites defend. The board has three members: b1 is in the team of the kites, whose
+defence is d2, and so has a conflict with it; b2 and b3 have none. The first week is closed. The second week is open, so
+only their own team may see its pictures.
 """
 
 import io
@@ -43,9 +44,9 @@ FILE = {
     },
     "rules": RULES,
 }
-"""Handwritten digits, of which the six is called a bird and the seven a bicycle."""
+"""The contest file. The pictures are handwritten digits; a six is called a bird and a seven a bicycle."""
 SIDE = 8
-"""Pixels of a digit in height and width."""
+"""The height and the width of a digit in pixels."""
 WEEK = "2027-W03"
 SECOND = datetime(2027, 1, 25, 9, tzinfo=UTC)
 """A Monday in the second week."""
@@ -72,7 +73,7 @@ SEATS = {"b1": "Bea", "b2": "Bo", "b3": "Bix"}
 
 
 def png(seed: int) -> bytes:
-    """Returns a picture of the contest's shape, another for each seed."""
+    """Returns a random picture of the contest's shape as PNG, a different one for each seed."""
     pixels = np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE), np.uint8)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
@@ -81,7 +82,7 @@ def png(seed: int) -> bytes:
 
 @dataclass
 class WeekWorld:
-    """The contest, the time in it, and its pictures by what they are for."""
+    """The contest's folder, its current time, and its pictures and appeals by their purpose."""
 
     folder: Path
     now: datetime = START
@@ -89,11 +90,11 @@ class WeekWorld:
     appeals: dict[str, str] = field(default_factory=dict)
 
     def clock(self) -> datetime:
-        """Returns the time in the contest."""
+        """Returns the contest's current time."""
         return self.now
 
     def client(self, name: str = "") -> Any:
-        """Returns a browser without scripts in which somebody is signed in, or nobody."""
+        """Returns a test client in which a person is signed in, or nobody."""
         from django.test import Client
 
         from orchestrator.web.models import Account
@@ -113,10 +114,10 @@ class WeekWorld:
 
 
 def make(folder: Path) -> WeekWorld:
-    """Makes the contest.
+    """Makes the contest in its second week.
 
-    Its picture `broken` breaks the owls' d1, `kites` breaks that of the kites and is appealed against, `rejected` is
-    not valid, `reported` is reported, `waits` waits for raters, and `open` is of the week that is open.
+    Its picture `broken` breaks the owls' d1; `kites` breaks the kites' d2, and its ruling is appealed; `rejected` is
+    not valid; `reported` is reported; `waits` waits for raters; `open` belongs to the open week.
     """
     world, opened = WeekWorld(folder), ContestFolder(folder)
     _open(opened)
@@ -128,7 +129,7 @@ def make(folder: Path) -> WeekWorld:
 
 
 def make_first_day(folder: Path) -> WeekWorld:
-    """Makes the contest on its first day: the foxes may hand in pictures, and no defence is published."""
+    """Makes the contest on its first day: the foxes may submit pictures, and no defence is published."""
     world, opened = WeekWorld(folder), ContestFolder(folder)
     _open(opened)
     with open_unrestricted(folder) as contest:

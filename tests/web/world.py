@@ -1,7 +1,7 @@
-"""A contest with somebody of every kind in it and something of every kind, for tests that open every page.
+"""A contest with a person of every kind and a thing of every kind, for tests that open every page.
 
-Two teams play: Reds with an attack, and Blues with a defence; the initial round is over. Somebody made a third team
-with a command, so its people are known by their addresses.
+Two teams play: Reds with an attack, and Blues with a defence; the initial round is over. A third team was made with a
+command, so the ids of its people are addresses.
 """
 
 import base64
@@ -23,16 +23,16 @@ from tests.application.conftest import Cup
 
 TASK, ROUND, BUNDLE = "quarters", "initial", "sealed-1"
 TOLD = "canary-told-by-a-player"
-"""What a player writes on stderr."""
+"""The text that a player writes to stderr."""
 COMMAND_PERSON = ("canary-carol@example.net", "Canary Carol")
-"""Somebody in a team that was made with a command: the id is an address."""
+"""Id and name of a person in a team that was made with a command: the id is an address."""
 TOKEN_DIGEST = "canary" + "d" * 58
 SIDES = {"Reds": Side.ATTACK, "Blues": Side.DEFENCE}
 
 
 @dataclass(frozen=True)
 class Somebody:
-    """Who opens pages. `person` is the id in ledgers, empty for a visitor."""
+    """A person who opens pages. `person` is the id in ledgers, empty for a visitor."""
 
     name: str
     person: str = ""
@@ -65,7 +65,7 @@ EVERYBODY = (VISITOR, *PEOPLE)
 
 @dataclass
 class World:
-    """The contest's folder and what is in it. `ids` are by the team: its slug, a submission, arrivals, an appeal."""
+    """The contest's folder and ids. `ids` has for each team its slug and ids of a submission, arrivals, an appeal."""
 
     folder: Path
     ids: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class World:
     invitation: int = 0
 
     def client(self, somebody: Somebody, host: str = "127.0.0.1:8000", **more: Any) -> Any:
-        """Returns a browser without scripts in which somebody is signed in."""
+        """Returns a test client in which a person is signed in; nobody for a visitor."""
         from django.test import Client
 
         from orchestrator.web.models import Account
@@ -93,11 +93,11 @@ class World:
             ledger.close()
 
     def sample(self, page: str, parameter: str, who: Somebody = VISITOR) -> str:
-        """Returns what stands for a parameter of an address that somebody opens: a thing of Reds, or the person's own.
+        """Returns a value for a parameter of a page's address: the id of a thing of Reds, or of a thing of `who`.
 
-        A parameter that means something else on a page is written `PAGE.PARAMETER`.
+        A key `PAGE.PARAMETER` is for a parameter that has another meaning on that page.
 
-        Raises KeyError for a parameter that nobody chose a sample for: add it here.
+        Raises KeyError for a parameter without a value here; add one.
         """
         own, role = self.ids["Reds"], Role.RATER.value
         somebody = next(each for each in PEOPLE if each.role is Role.RATER)
@@ -127,12 +127,12 @@ class World:
 
 
 def token_of(person: str) -> str:
-    """Returns the public id of somebody's token; of nobody's for a visitor."""
+    """Returns the public id of a person's token; for a visitor, an id that no token has."""
     return f"c{person[-4:] or 'none'}"
 
 
 def play(path: Path) -> World:
-    """Makes the contest in a folder; its initial round is played on the process backend, which takes seconds."""
+    """Makes the contest in a folder and plays its initial round on the process backend, which takes seconds."""
     cup = Cup(path)
     cup.write()
     seasons.open_contest(cup.folder.path, "organizer", cup.clock)
@@ -164,7 +164,7 @@ def play(path: Path) -> World:
 
 
 def _things_of_a_team(desk, number: int, team: str, side: Side) -> dict[str, str]:
-    """Notes an arrival that waits, one that was refused, and an appeal; returns the ids of a team's things."""
+    """Appends a waiting arrival, a refused arrival and an appeal of a team, and returns the ids of its things."""
     actor = next(each.person for each in PEOPLE if each.team == team)
     waiting, refused, appeal = (f"{kind}{number}".rjust(16, "0") for kind in ("a", "b", "c"))
     for arrival in (waiting, refused):
@@ -199,7 +199,7 @@ def _things_of_a_team(desk, number: int, team: str, side: Side) -> dict[str, str
 
 
 def people_sign_up(world: World) -> None:
-    """Makes the accounts of all people, and an invitation: what Django's tables hold."""
+    """Fills Django's tables: makes the accounts and tokens of all people, and invitations."""
     from allauth.account.models import EmailAddress
 
     from orchestrator.web import invitations
@@ -225,18 +225,18 @@ def people_sign_up(world: World) -> None:
 
 
 def copied(world: World, to: Path) -> World:
-    """Returns a world of a test's own, like one that was played."""
+    """Returns a copy of a world for one test."""
     postgresql.copy_contest(world.folder, to)
     return World(to, world.ids, world.request)
 
 
 def forms_of(data: bytes) -> list[str]:
-    """Returns the forms in which a program writes bytes."""
+    """Returns the texts as which a program may write bytes: hex and base64."""
     return [data.hex(), *(code(data).decode().rstrip("=") for code in (base64.b64encode, base64.urlsafe_b64encode))]
 
 
 def hidden_digests(world: World) -> list[str]:
-    """Returns the digests of the hidden pictures and labels of the round: labels can be guessed from them."""
+    """Returns the digests of the round's hidden pictures and labels, from which labels could be guessed."""
     ledger = ContestFolder(world.folder).round(ROUND, TASK).ledger()
     try:
         opened = next(each.event for each in ledger.read() if isinstance(each.event, events.RoundOpened))
@@ -246,9 +246,9 @@ def hidden_digests(world: World) -> list[str]:
 
 
 def main() -> None:
-    """Signs everybody up in the contest in a folder, and prints what a browser needs: run in a process of its own.
+    """Signs all people up, and prints as JSON what a browser needs. It runs in a process of its own.
 
-    The folder is the first argument, the address of the service the second.
+    The first argument is the contest's folder, the second the address of the service.
     """
     from orchestrator.web import setup
     from orchestrator.web.settings import WebSettings

@@ -1,19 +1,20 @@
-"""A player for tests of what is published: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter.
+"""A player for tests of bundles: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter.
 
-It needs only protocol.py, from images/templates/bare/: hundreds of it are started, and NumPy would be most of each.
+It needs only protocol.py, from images/templates/bare/, because tests start hundreds of it, and importing NumPy would
+take most of their time.
 """
 
 import os
 import struct
 import sys
 
-from protocol import read, write  # first: from here on print() writes to the log
+from protocol import read, write  # imported first: from here on print() writes to the log
 
 side, behaviour = sys.argv[1:3]
 
 
 def quarters(shape):
-    """Returns where the values of the four quarters lie in a picture of this shape, which has one channel."""
+    """Returns the indices of the values of each quarter in a picture of this shape, which has one channel."""
     _, height, width = shape
     places = [[], [], [], []]
     for row in range(height):
@@ -23,15 +24,16 @@ def quarters(shape):
 
 
 def brightest(picture, shape):
-    """Returns the brightest quarter, and of equals the first."""
+    """Returns the index of the brightest quarter, the first of equal ones."""
     sums = [sum(picture[place] for place in places) for places in quarters(shape)]
     return sums.index(max(sums))
 
 
 class Attacker:
-    """Takes all it may from the brightest quarter and gives it to the next; one tells everybody what it was told.
+    """Moves as much brightness as the budget allows from the brightest quarter to the next.
 
-    One goes too far in its first batch, and sends no pictures in the others.
+    With the behaviour `tells`, it writes the labels to its log and into a fault. With `far`, it exceeds the budget in
+    its first batch, and sends a wrong shape and a wrong type in later ones.
     """
 
     batches = 0
@@ -68,12 +70,12 @@ class Attacker:
         return out
 
     def floats(self, picture, label):
-        """Returns the picture in a type that is not asked for, and no numbers for every other label."""
+        """Returns the picture in a wrong type; for odd labels, all values are NaN."""
         return struct.pack(f"<{len(picture)}f", *([float("nan")] * len(picture) if label % 2 else picture))
 
 
 class Defender:
-    """Answers the brightest quarter, or something else."""
+    """Answers with the brightest quarter, or as its behaviour says."""
 
     def answer(self, question, pictures):
         """Sends a label for each picture."""
@@ -83,7 +85,7 @@ class Defender:
         write({"type": "answers", "id": question["id"], "labels": labels})
 
     def label(self, found):
-        """Returns what it says where it found this quarter."""
+        """Returns the answer for the brightest quarter that was found."""
         if behaviour == "constant":
             return 0
         if behaviour == "abstains" and found == 1:

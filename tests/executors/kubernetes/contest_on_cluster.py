@@ -1,4 +1,4 @@
-"""One contest, played on this machine and on the test cluster, and who makes trouble there meanwhile."""
+"""One contest, played on this machine and on the test cluster, and a thread that disrupts its pods there."""
 
 import json
 import os
@@ -49,11 +49,11 @@ TIMINGS = Timings(pod_backoff=0.02, create_retry=0.05, image_backoff=0.2, quaran
 PLAYERS = ("attack_honest", "attack_crashes", "defence_honest", "defence_crashes", "defence_dice")
 MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "ledger"}
 ELSEWHERE = {"backend", "image", "notes"}
-"""What says where it was played: an image's name is a folder on one machine; a note says that nothing was isolated."""
+"""The fields that depend on where a round was played: backend, names of images, and the note on missing isolation."""
 
 
 def unmeasured(part: Any) -> Any:
-    """Returns a document without what two plays of one round differ in."""
+    """Returns a document without the measurements, in which two plays of one round differ."""
     if isinstance(part, dict):
         return {key: None if key in MEASURED | ELSEWHERE else unmeasured(value) for key, value in part.items()}
     return [unmeasured(item) for item in part] if isinstance(part, list) else part
@@ -100,7 +100,7 @@ class Stage:
         return path
 
     def here(self, path: Path) -> dict[str, Any]:
-        """Plays it on this machine, and has the cluster's round drawn from the same secret."""
+        """Plays the contest on this machine, and gives the cluster's round the same secret."""
         how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
         play_rounds.play_round(Contest(path), self.folder / "here", how, lambda _: None)
         self.there.mkdir()
@@ -131,7 +131,7 @@ class Stage:
         return round_record.read_round(self.there)[0].round.failed_attempts
 
     def cleared(self, seconds: float = 10.0) -> dict[str, list[str]]:
-        """Waits until nothing is left on the cluster and on the volume; returns what is left all the same."""
+        """Waits until nothing is left on the cluster and on the volume; returns what is left after `seconds`."""
         until = time.monotonic() + seconds
         while any((left := self._left()).values()) and time.monotonic() < until:
             time.sleep(0.1)
@@ -177,7 +177,7 @@ def staged(require: Require) -> Iterator[Stage]:
 
 
 def holder_pid(stage: Stage) -> int | None:
-    """Returns the process that holds the round's lease; None where nobody does."""
+    """Returns the id of the process that holds the round's lease, None if none does."""
     leases = Http(stage.cluster.url)("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases").json
     holders = [each["spec"].get("holderIdentity") for each in leases["items"]]
     return next((int(holder.rsplit("-", 2)[1]) for holder in holders if holder), None)
@@ -198,16 +198,16 @@ def running(stage: Stage, attempt: int = 1) -> list[dict[str, Any]]:
 
 
 class Disruptor(threading.Thread):
-    """Does each of some deeds once, each to another job's first pod while it plays; then it is content."""
+    """A thread that does each disruption once, each to another job's first pod while it plays, and then ends."""
 
     def __init__(self, lab: Stage, deeds: dict[str, Callable[[str, str], object]], stage: str = "") -> None:
         super().__init__(daemon=True)
         self._lab, self._left, self._stage = lab, dict(deeds), stage
         self.done: dict[str, str] = {}
-        """The job that each deed was done to."""
+        """The disrupted job, by disruption."""
 
     def run(self) -> None:
-        """Looks for pods until every deed is done, or the cluster is gone."""
+        """Looks for pods until every disruption is done, or the cluster is gone."""
         until = time.monotonic() + 120
         while self._left and time.monotonic() < until:
             for pod in running(self._lab):
@@ -223,7 +223,7 @@ class Disruptor(threading.Thread):
 
 
 def disruptions(stage: Stage) -> dict[str, Callable[[str, str], object]]:
-    """Returns what a cluster and its people do to pods."""
+    """Returns the disruptions of pods that a cluster or its administrators can cause."""
     http, cluster = Http(stage.cluster.url), stage.cluster
     jobs, pods = (
         f"/{group}/namespaces/{NAMESPACE}/{kind}" for group, kind in (("apis/batch/v1", "jobs"), ("api/v1", "pods"))

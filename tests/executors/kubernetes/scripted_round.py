@@ -1,4 +1,4 @@
-"""A round on the test cluster: drivers that follow a script, a ledger that is a list, and a controller to be killed."""
+"""A round on the test cluster: drivers follow a script, the ledger is a list, and tests can kill the controller."""
 
 import re
 import signal
@@ -39,9 +39,9 @@ from tests.kubernetes_api.tests.conftest import Http
 from .rendering import image, rendered
 
 STEPS = 2
-"""Steps of every job here."""
+"""The number of steps of every job here."""
 WHOLE_JOB = ["0", "1", "end"]
-"""A job as the ledger has it."""
+"""The short forms of a finished job's events in the ledger."""
 QUICK_TIMINGS = ControllerTimings(
     refresh_interval=0.1,
     min_interval=0.005,
@@ -59,7 +59,7 @@ SMALL_POLICY = SandboxPolicy(Limits(memory=2**24, cpus=0.01, tmp=2**20, shm=2**2
 
 
 def jobs_of(*words: str) -> Plan:
-    """Makes a plan from words: `jobs_of("a", "b", "c<a,b")` has c need a and b."""
+    """Returns a plan made from words: in `jobs_of("a", "b", "c<a,b")`, c needs a and b."""
     made = []
     for word in words:
         name, _, needs = word.partition("<")
@@ -100,12 +100,12 @@ def sandbox(ending: str = "lost", code: int | None = None) -> SandboxRecord:
 
 
 def died() -> FaultRecord:
-    """What execution notes of a player that ended."""
+    """Returns the fault record that execution writes for a player that ended."""
     return FaultRecord(code="died", message="the player ended before it answered", pictures=1)
 
 
 class Driver(Fake):
-    """A driver that runs: a container, the attempt's folder, and what it was assigned."""
+    """A running driver: its container, the attempt's folder, and its assignment."""
 
     def __init__(self, rig: "Rig", pod: dict[str, Any]) -> None:
         super().__init__(None)
@@ -119,11 +119,11 @@ class Driver(Fake):
         self.assignment: Assignment | None = None
 
     def message(self) -> str:
-        """What its container's status shows of what it wrote."""
+        """The driver's termination message in its container's status."""
         return self.text
 
     def take(self) -> Assignment:
-        """Takes what was assigned."""
+        """Reads the assignment."""
         self.assignment = self.outbox.take_assignment("a test")
         return self.assignment
 
@@ -180,7 +180,7 @@ def is_spent(driver: Driver) -> int:
 
 
 def hangs(driver: Driver) -> int:
-    """A driver that plays one step and waits for somebody to end it."""
+    """A driver that plays one step and then waits to be ended."""
     driver.take()
     driver.outbox.write_events(step(driver.job, len(driver.played)))
     driver.hang()
@@ -263,7 +263,7 @@ class Rig:
         return rendered(image(), SMALL_POLICY, attempt, namespace="default", driver_memory=2**26, **self.settings)
 
     def unplayed(self, assignment: Assignment, refused: str, why: str) -> list[tuple[Event, ...]]:
-        """What a job comes to whose player no node starts; why is kept."""
+        """Returns the events of a job whose player no node starts, and keeps the reason."""
         assert refused
         self.unstarted.append(why)
         mine = (each for each in assignment.events if isinstance(each, StepFinished) and each.job == assignment.job)
@@ -297,7 +297,7 @@ class Rig:
 
     @contextmanager
     def parks(self, kind: type[SparringError], match: str = "") -> Iterator[None]:
-        """What is played within gives up jobs, for a fault of this kind whose words match."""
+        """Checks that jobs are given up while the block lasts, for a fault of this type with matching words."""
         before = len(self.parked)
         yield
         told = self.parked[before:]
@@ -305,7 +305,7 @@ class Rig:
         assert any(re.search(match, event.message) for event in told)
 
     def kinds(self, job: str) -> list[str]:
-        """What the ledger has of one job, in short."""
+        """Returns the short forms of one job's events in the ledger."""
         found = [each for each in self.ledger if each.job == job]
         return [short(each) for each in found]
 
@@ -393,13 +393,13 @@ def pod_of(rig: Rig, name: str) -> str:
 
 
 def words(rig: Rig) -> str:
-    """What the board says of the first attempt."""
+    """Returns the status of the first attempt in words."""
     shown = read_status(rig.exchange.folder)
     return shown.jobs[0].description if shown and shown.jobs else ""
 
 
 def board(rig: Rig) -> dict[str, str]:
-    """What the board says of each job's attempt."""
+    """Returns the status of each job's attempt."""
     shown = read_status(rig.exchange.folder)
     return {row.job: row.description for row in shown.jobs} if shown else {}
 
@@ -410,7 +410,7 @@ def wait(condition: Callable[[], object], what: str = "", seconds: float = 60.0)
 
 
 def in_thread(act: Callable[[], Any]) -> tuple[threading.Thread, list[BaseException]]:
-    """Runs something beside the test; what it raised is in the list."""
+    """Runs a function in a thread; the list gets the exception that it raised."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -425,5 +425,5 @@ def in_thread(act: Callable[[], Any]) -> tuple[threading.Thread, list[BaseExcept
 
 
 def soon() -> None:
-    """Lets others work."""
+    """Sleeps briefly, so that other threads can work."""
     time.sleep(0.02)

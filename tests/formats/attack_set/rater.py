@@ -1,4 +1,4 @@
-"""A rater at a browser: does what a person does, and waits for what a person would wait for."""
+"""A rater at a browser, who acts and waits as a person would."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from orchestrator.formats.attack_set.grading.page import grading_page
 from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS, Answer, AnswerFile, Sheet
 from tests import chromium
 
-# Presses a key in the moment when the pictures of an item are painted, which no rater could: `start` shows the item.
+# Presses a key at the moment when an item's pictures are painted, which no rater could. `start` shows the item.
 _QUICK_KEY = """
 const [token, key, start, done] = arguments;
 const stage = document.getElementById("stage");
@@ -28,7 +28,7 @@ if (start === "") document.getElementById("begin").click(); else press(start);
 
 
 class Rater:
-    """Grades the sheet in `folder`. `token` is always that of the item that has to be on the screen."""
+    """Grades the sheet in `folder`. A `token` argument is always that of the item that has to be on the screen."""
 
     def __init__(self, driver: chromium.webdriver.Chrome, sheet: Sheet, folder: Path) -> None:
         self.driver = driver
@@ -106,12 +106,12 @@ class Rater:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def console(self) -> list[dict[str, Any]]:
-        """Returns what the browser has to complain of: errors of scripts, and what the policy forbade."""
+        """Returns the browser's errors: of scripts, and violations of the content security policy."""
         return self.driver.get_log("browser")
 
 
 def said(answers: list[Answer]) -> list[tuple[object, ...]]:
-    """Returns what was answered, without times: the item's number, class, proper, grade."""
+    """Returns the answers without times: each item's number, class, proper, grade."""
     return [(int(each.token, 16), each.class_index, each.proper, each.grade) for each in answers]
 
 

@@ -1,4 +1,4 @@
-"""Raters who do not exist: each has a level of their own and noise; some click at random.
+"""Simulated raters: each has a bias and noise; some click at random.
 
 An honest grade is the picture's quality plus the rater's bias plus normal noise, rounded and cut to 1..5. Biases are
 normal with a standard deviation of 0.3 to 0.5 and noise has one of 0.7 or 1.0, which covers what studies with
@@ -14,19 +14,19 @@ from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind, 
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 
 ORIGINAL_QUALITY = 4.8
-"""Some see a difference where there is none."""
+"""The quality of an unchanged picture: some raters see a difference where there is none."""
 ANCHOR_QUALITY = 1.5
 
 
 @dataclass(frozen=True)
 class Rater:
-    """How somebody grades."""
+    """How a rater grades."""
 
     bias: float = 0.0
     noise: float = 0.7
     random: bool = False
     wrong: float = 0.05
-    """How often a valid picture is called something else."""
+    """The probability that the rater gives a valid picture a wrong class."""
 
 
 def draw_raters(count: int, clickers: int, noise: float, rng: np.random.Generator) -> list[Rater]:
@@ -43,7 +43,7 @@ def grade(quality: float, rater: Rater, rng: np.random.Generator) -> int:
 
 
 def answer(item: PlannedItem, quality: float, label: int, rater: Rater, rng: np.random.Generator) -> Answer:
-    """Returns what a rater says of an item, in 0.6 to 9 seconds."""
+    """Returns a rater's answer about an item, given in 0.6 to 9 seconds."""
     milliseconds = int(600 + 8400 * rng.beta(2, 8))
     if item.task is GradingTask.QUALITY:
         given = {"grade": grade(quality, rater, rng)}
@@ -62,7 +62,7 @@ def answer_files(
     quality_of: Callable[[str, int], float],
     rng: np.random.Generator,
 ) -> list[AnswerFile]:
-    """Returns what the raters of a plan hand back, one file each; two classes."""
+    """Returns the files that the raters of a plan return, one each, for two classes."""
     fixed = {ItemKind.ORIGINAL: ORIGINAL_QUALITY, ItemKind.ANCHOR: ANCHOR_QUALITY}
     files = []
     for name, rater in zip(plan.raters, raters, strict=True):

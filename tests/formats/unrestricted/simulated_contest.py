@@ -1,4 +1,4 @@
-"""A contest under a clock of the test's own: it runs what is due, asks commands, and keeps the ledger."""
+"""A contest with a clock that the test sets. It runs due actions, calls commands, and keeps the ledger in memory."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ BIRD, BICYCLE = "bird", "bicycle"
 
 
 def answers(seen: str = BIRD, *, sure: bool = True, side: int = 150, real: bool = True) -> Answers:
-    """Returns what a rater says who sees one class: in a square box of so many of 224 pixels."""
+    """Returns the answers of a rater who sees one class, in a square box with sides of `side` pixels."""
     other = BICYCLE if seen == BIRD else BIRD
     presence = {seen: Certainty.DEFINITELY_YES if sure else Certainty.PROBABLY_YES, other: Certainty.DEFINITELY_NO}
     statements = Statements(complete=True, unoccluded=True, real=real)
@@ -52,7 +52,7 @@ class SimulatedContest:
         self.ledger.append((event, self.now))
 
     def tick(self) -> list[str]:
-        """Runs what is due and returns the ids of what was."""
+        """Runs the due actions and returns their ids."""
         found = []
         for action in due_events.catch_up(self.state, self.now):
             self.ledger += [(event, self.now) for event in action.events]
@@ -61,7 +61,7 @@ class SimulatedContest:
         return found
 
     def go_to(self, instant: datetime) -> None:
-        """Moves the clock from one instant at which something is due to the next."""
+        """Moves the clock to `instant`, and runs due actions at every instant on the way at which any are due."""
         while (following := due_events.next_due(self.state)) is not None and following <= instant:
             self.now = max(self.now, following)
             if not self.tick():
@@ -70,15 +70,15 @@ class SimulatedContest:
         self.tick()
 
     def wait(self, **time: float) -> None:
-        """Lets so much time pass."""
+        """Moves the clock forward."""
         self.go_to(self.now + timedelta(**time))
 
     def close_week(self) -> None:
-        """Lets the week that is open end."""
+        """Moves the clock to the close of the open week."""
         self.go_to(self.state.week.closes)
 
     def done(self, result: commands.Result) -> list[str]:
-        """Appends what a command returns; returns why it refuses, nothing where it does not."""
+        """Appends the events that a command returns; returns the reasons of a refusal, none if there is none."""
         if isinstance(result, Refusal):
             return [problem.what for problem in result.problems]
         for event in result:
@@ -86,24 +86,24 @@ class SimulatedContest:
         return []
 
     def propose(self, event: ContestEvent) -> list[str]:
-        """Asks for one event."""
+        """Proposes one event; returns the reasons of a refusal."""
         return self.done(commands.propose(self.state, self.now, event))
 
     def must(self, refused: list[str]) -> None:
-        """Takes no for no answer."""
+        """Fails if a command was refused."""
         assert not refused, refused
 
     # People
 
     def add_team(self, team: str, *people: str, organizer: bool = False) -> None:
-        """Adds a team; without people, with one whose address is of a domain of its own."""
+        """Adds a team; if no people are given, with one person whose address has a domain of its own."""
         people = people or (f"{team}@{team}.example",)
         records = [PersonRecord(id=each, name=each, organizer=organizer) for each in people]
         self.learn(contest_events.TeamAdded(actor="desk", team=team, people=records))
         self.tick()
 
     def add_attackers(self, *teams: str) -> None:
-        """Adds teams that may hand in pictures."""
+        """Adds teams that may submit pictures."""
         for team in teams:
             self.add_team(team)
             self.must(self.done(commands.admit_attacker(self.state, self.now, "desk", team, "https://arxiv.example/1")))
@@ -117,7 +117,7 @@ class SimulatedContest:
         self.tick()
 
     def vote(self, question: str, *members: str, in_favour: bool = True) -> list[str]:
-        """Lets members vote on a question; returns the refusals."""
+        """Makes members vote on a question; returns the refusals."""
         return [
             why
             for member in members
@@ -138,13 +138,13 @@ class SimulatedContest:
         )
 
     def find_readable(self, name: str, *members: str) -> None:
-        """Lets the board find a defence readable."""
+        """Makes the board find a defence readable."""
         self.must(self.vote(f"readable:{name}", *members))
         result = commands.decide_readability(self.state, self.now, "desk", name, readable=True, reason="It is plain.")
         self.must(self.done(result))
 
     def test(self, name: str, **numbers: object) -> list[str]:
-        """Notes what a defence did on an eligibility set of ten pictures."""
+        """Records a defence's results on an eligibility set of ten pictures."""
         body = {"right": 9, "wrong": 0, "abstained": 1, "faults": 0, "broken_by": [], "timed_pictures": 10}
         body |= {"seconds": 60.0, "accepted": len(self.state.defences[name].tested_on)} | numbers
         return self.propose(events.DefenceTested(actor="desk", defence=name, **body))
@@ -159,26 +159,26 @@ class SimulatedContest:
         self.must(self.propose(events.DefencePublished(actor="desk", defence=name, **body)))
 
     def stake(self, batch: str, *names: str, members: Iterable[str] = ("b1", "b2")) -> list[str]:
-        """Lets the board stake defences together."""
+        """Makes the board stake defences together."""
         self.must(self.vote(f"stake:{'+'.join(sorted(names))}", *members))
         criteria = dict.fromkeys(names, "It is easy to run and was never broken.")
         return self.done(commands.stake_by_board(self.state, self.now, "desk", batch, criteria))
 
     def record_answers(self, defence: str, given: dict[str, str | None], **more: object) -> list[str]:
-        """Notes what a defence answers to pictures of one week."""
+        """Records a defence's answers to pictures of one week."""
         week = self.state.pictures[next(iter(given))].week
         return self.propose(events.AnswersRecorded(actor="desk", defence=defence, week=week, answers=given, **more))
 
     # Pictures
 
     def upload(self, picture: int, team: str, content: str = "") -> list[str]:
-        """Hands in a picture, called after its number."""
+        """Submits a picture, whose id follows from its number."""
         content = content or f"picture {picture}"
         upload = Upload(handle(picture), team, digest(content), digest(f"pixels of {content}"), 224, 224)
         return self.done(commands.receive_picture(self.state, self.now, team, upload))
 
     def rate(self, picture: int, given: Answers | None = None, raters: Iterable[str] = ("r1", "r2", "r3")) -> list[str]:
-        """Lets raters say the same of a picture; returns the refusals."""
+        """Adds the same rating by several raters to a picture; returns the refusals."""
         return [
             why
             for rater in raters
@@ -188,12 +188,12 @@ class SimulatedContest:
         ]
 
     def appeal(self, number: int, picture: int, team: str) -> list[str]:
-        """Lets a team appeal."""
+        """Makes a team appeal."""
         body = {"appeal": handle(number), "picture": handle(picture), "team": team, "text": "It is a drawing."}
         return self.propose(events.PictureAppealed(actor=team, **body))
 
     def status(self, picture: int) -> str:
-        """Returns how far a picture is."""
+        """Returns the stage of a picture."""
         return self.state.pictures[handle(picture)].status
 
 

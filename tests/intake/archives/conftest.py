@@ -1,4 +1,4 @@
-"""Archives as strangers make them, byte by byte, and what reading one gives."""
+"""Archives as strangers could make them, byte by byte, and the results of reading them."""
 
 import io
 import tarfile
@@ -19,7 +19,7 @@ ORDINARY = {"submission.yaml": MANIFEST, "player.py": b"print('x')\n"}
 
 
 def tarred(files: Mapping[str, bytes | tarfile.TarInfo], form: int = tarfile.GNU_FORMAT) -> bytes:
-    """Returns a tar of files by name; a TarInfo stands for itself, its size the zeros that follow."""
+    """Returns a tar of files by name. A TarInfo is added as it is, followed by as many zeros as its size."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=form) as tar:
         for name, content in files.items():
@@ -57,7 +57,7 @@ def make() -> SimpleNamespace:
 
 @pytest.fixture
 def read(tmp_path_factory) -> Callable[..., dict[str, bytes]]:
-    """Returns what reading an archive gives, by path; afterwards nothing of it is left."""
+    """Returns a function that reads an archive and returns its files by path; it checks that nothing is left."""
     room = tmp_path_factory.mktemp("room")
 
     def read(data: bytes, bounds: ArchiveBounds | None = None) -> dict[str, bytes]:

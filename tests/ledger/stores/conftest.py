@@ -1,4 +1,4 @@
-"""Ledgers and blob stores of every kind, and something to keep in them."""
+"""Ledgers and blob stores of every kind, and events to store in them."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ TIME = "2026-03-01T08:00:00.000+00:00"
 
 
 def happened(number: int) -> events.Event:
-    """Returns some event, another one for each number."""
+    """Returns an event, a different one for each number."""
     faults = [events.FaultRecord(code="died", message="naïve ☠", pictures=number)]
     return events.StepFinished(
         job="j",
@@ -48,13 +48,13 @@ def time() -> str:
 
 @pytest.fixture
 def database(tmp_path) -> Path:
-    """Where the SQLite ledger of a test lies."""
+    """The path of the test's SQLite ledger."""
     return tmp_path / "ledger.sqlite"
 
 
 @pytest.fixture
 def open_ledger(database) -> Iterator[Callable[[], Ledger]]:
-    """Opens the SQLite ledger once more; all are closed in the end."""
+    """Returns a function that opens the SQLite ledger again. All are closed after the test."""
     made: list[Ledger] = []
 
     def opened() -> Ledger:
@@ -79,7 +79,7 @@ def template(tmp_path_factory) -> bytes:
 
 @pytest.fixture
 def filled(database, template) -> int:
-    """Puts a ledger of five entries where the test's ledger lies, and returns their number."""
+    """Puts a ledger of five entries in place of the test's ledger, and returns their number."""
     database.write_bytes(template)
     return COUNT
 
@@ -92,7 +92,7 @@ def ledger(request, open_ledger) -> Ledger:
 
 @pytest.fixture
 def tamper(database) -> Callable[..., None]:
-    """Changes the database behind the ledger's back, its triggers dropped."""
+    """Returns a function that drops the database's triggers and changes it directly."""
 
     def run(statement: str, *values: object) -> None:
         with closing(sqlite3.connect(database)) as connection:
