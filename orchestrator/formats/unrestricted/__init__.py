@@ -8,8 +8,8 @@
 | U10 | `money`, `prizes`, `statement` | `test_money`, `test_prizes`, `test_statement` |
 | U13 | `rounds`, `state` | `test_contest_rules`, `test_rounds` |
 
-`format` is the plug-in, and `rounds` says who is asked about which pictures in its rounds, and what is
-recorded of them.
+`format` is the plug-in. `rounds` decides which defences are asked about which pictures in a round, and which events
+record their answers.
 
 `test_contest_properties` plays random contests over 40 weeks, and `test_forged_ledger` changes a ledger.
 """

@@ -1,7 +1,7 @@
-"""The boards of an unrestricted contest: how long each defence has held, and which team broke how many.
+"""The boards of an unrestricted contest: how long each defence has held, and how many defences each team broke.
 
-Both are computed from the state alone, so that the boards of any date are those of the ledger up to it. Pictures of
-the week that is open are not counted: their number is nobody's business before the close (U5).
+Both are computed from the state alone, so folding the ledger up to a date gives the boards of that date. Pictures of
+the open week are not counted, because their number is secret until the close (U5).
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ _PERCENT = 100
 
 
 def boards(state: State) -> tuple[Leaderboard, Leaderboard]:
-    """Returns the board of defences and that of attackers, as they were at the last event."""
+    """Returns the board of defences and the board of attackers at the time of the last event."""
     return defence_board(state), attacker_board(state)
 
 
 def defence_board(state: State) -> Leaderboard:
-    """Returns the published defences, by whole days unbroken since they were staked; unstaked ones are not ranked."""
+    """Returns the board of published defences, ranked by whole days staked and unbroken. Others have no rank."""
     unit = _currency(state)
     columns = (
         Column("published", "Public for", "days", measure="whole days"),
@@ -46,7 +46,7 @@ def defence_board(state: State) -> Leaderboard:
 
 
 def attacker_board(state: State) -> Leaderboard:
-    """Returns the teams with pictures in closed weeks, by how many defences they broke."""
+    """Returns the board of the teams with pictures in closed weeks, ranked by how many defences they broke."""
     pictures: dict[str, list[Picture]] = {}
     for picture in state.pictures.values():
         if picture.status is not PictureStatus.RECEIVED:
@@ -90,9 +90,9 @@ def attacker_board(state: State) -> Leaderboard:
 
 
 def days_unbroken(state: State, defence: Defence) -> int | None:
-    """Returns how many whole days a defence has held since it was staked; None where it was never staked.
+    """Returns how many whole days a defence has held since it was staked; None if it was never staked.
 
-    Days end with the picture that breaks it first, and count as many as the prize asks for at most (U10).
+    The count ends with the first picture that breaks it, and at the number of days that the prize needs (U10).
     """
     end = state.stake_ends(defence)
     if defence.staked_at is None or end is None:
@@ -136,7 +136,7 @@ def _unstaked(defence: Defence) -> str:
 
 
 def _prizes(state: State, kind: TransferKind, by: str) -> Mapping[str, int]:
-    """Returns what was awarded and not withheld, by team or by defence, in smallest units."""
+    """Returns the awards of a kind that were not withheld, summed by team or by defence, in smallest units."""
     found: dict[str, int] = {}
     for id_, transfer in state.books.transfers.items() if state.books else ():
         if transfer.kind is kind and state.books and not state.books.is_withheld(id_):
@@ -150,5 +150,5 @@ def _currency(state: State) -> str:
 
 
 def _amount(state: State, units: int) -> Fraction | None:
-    """Returns an amount in whole units of the currency; None where nothing is paid."""
+    """Returns an amount in whole units of the currency; None if nothing is paid."""
     return Fraction(units, 10 ** EXPONENTS[state.books.currency]) if state.books else None

@@ -1,4 +1,4 @@
-"""Boxes that raters draw around the largest object, in whole pixels of the picture (U6)."""
+"""The boxes that raters draw around the largest object, in whole pixels of the picture (U6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class PictureSize:
 
 
 class Box(BaseModel):
-    """The columns from `left` on and before `right`, and the rows from `top` on and before `bottom`.
+    """The columns from `left` to before `right`, and the rows from `top` to before `bottom`.
 
-    An edge lies between two pixels: 0, 0, width and height are the edges of the whole picture.
+    An edge is between two pixels: 0, 0, width and height are the edges of the whole picture.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,17 +45,17 @@ class Box(BaseModel):
 
     @property
     def area(self) -> int:
-        """Returns how many pixels are in it; at least 1."""
+        """The number of pixels in the box; at least 1."""
         return (self.right - self.left) * (self.bottom - self.top)
 
 
 def area_share(box: Box, size: PictureSize) -> Fraction:
-    """Returns the share of the picture's pixels that are in the box, exactly."""
+    """Returns the exact share of the picture's pixels that are in the box."""
     return Fraction(box.area, size.height * size.width)
 
 
 def intersection_over_union(one: Box, other: Box) -> Fraction:
-    """Returns the pixels in both boxes over the pixels in at least one: 1 for equal boxes, 0 for boxes apart."""
+    """Returns the pixels in both boxes divided by those in at least one: 1 for equal boxes, 0 for disjoint ones."""
     width = min(one.right, other.right) - max(one.left, other.left)
     height = min(one.bottom, other.bottom) - max(one.top, other.top)
     common = max(0, width) * max(0, height)
@@ -63,7 +63,7 @@ def intersection_over_union(one: Box, other: Box) -> Fraction:
 
 
 def median_box(boxes: Sequence[Box]) -> Box:
-    """Returns the box of the median of each edge; of an even number of boxes the lower of the two middle ones.
+    """Returns the box of the medians of each edge; of an even number of boxes, the lower of the two middle values.
 
     Raises:
         ValueError: there is no box.

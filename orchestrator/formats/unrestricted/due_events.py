@@ -1,8 +1,8 @@
-"""What time makes necessary in an unrestricted contest: weeks close, defences are published, rulings and stakes settle.
+"""The due actions of an unrestricted contest: weeks close, defences are published, rulings and stakes settle.
 
-Each `Action` has an id that follows from the contest alone, such as `close:2027-W03`. Whether it is due follows from
-the state, which learns its events; so that it may be run twice or late, by any number of processes, and nothing
-happens twice. `catch_up` runs what is due; before a command is asked, nothing may be left.
+Each `Action` has an id that depends only on the contest, such as `close:2027-W03`. The state decides whether it is due,
+and applying its events makes it no longer due. So any number of processes may run actions, twice or late, and no action
+takes effect twice. `catch_up` runs all due actions; it has to be called before every command.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,25 +28,25 @@ from orchestrator.formats.unrestricted.weeks import (
 )
 
 ACTOR = "rules"
-"""Who acts where nobody does."""
+"""The actor of events that follow from the rules alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that is due, and the events that it is noted by."""
+    """A due action, and the events that record it."""
 
     id: str
     events: tuple[FormatEvent, ...]
 
 
 def catch_up(state: State, now: datetime) -> Iterator[Action]:
-    """Runs what is due until nothing is, learns it, and yields each action for the ledger, in order."""
+    """Yields due actions, to be appended to the ledger in order, and applies each to the state, until none is due."""
     ran = True
     while ran:
         ran = False
         for action in list(due(state, now)):
             if problems(state, action.events[0], now):
-                continue  # what was run before it changed that
+                continue  # an action that ran before this one changed the state
             for event in action.events:
                 apply(state, event, now)
             ran = True
@@ -54,9 +54,9 @@ def catch_up(state: State, now: datetime) -> Iterator[Action]:
 
 
 def due(state: State, now: datetime) -> Iterator[Action]:
-    """Yields what is due now. Each is due by the state as it is; after one was run, ask again.
+    """Yields the actions that are due in the current state. After one was applied, call this again.
 
-    A week closes before anything else: what is received then is of the next one.
+    A week closes before anything else, because a picture that is received then belongs to the next week.
     """
     for source in (_weeks, _conflicts, _publications, _appeals, _settlements, _breaks, _stakes, _money):
         for action in source(state, now):
@@ -65,7 +65,7 @@ def due(state: State, now: datetime) -> Iterator[Action]:
 
 
 def next_due(state: State) -> datetime | None:
-    """Returns the next instant at which time alone makes something due, None where it never does."""
+    """Returns the next instant at which an action becomes due by time alone, None if there is none."""
     instants = [state.week.closes] if state.week else []
     for each in state.unsettled:
         end = state.appeals_end(state.pictures[each])
@@ -105,7 +105,7 @@ def _conflicts(state: State, _: datetime) -> Iterator[Action]:
 
 
 def _publications(state: State, _: datetime) -> Iterator[Action]:
-    """Yields the defences whose week of admission is over: U3 asks for the end of the week after it at the latest."""
+    """Yields publications of the defences whose week of testing has closed. U3 allows one more week at the most."""
     for each in state.defences.values():
         if each.status is DefenceStatus.ELIGIBLE and (not each.tested_in or each.tested_in in state.closed_weeks):
             event = events.DefencePublished(actor=ACTOR, defence=each.id, digest=each.digest, source=each.source)
@@ -166,7 +166,7 @@ def _money(state: State, now: datetime) -> Iterator[Action]:
 
 
 def _causes(state: State, now: datetime) -> Sequence[str]:
-    """Returns what money may move for now, without looking at pictures where nothing can have become due."""
+    """Returns the causes that may move money now. It looks at no pictures; `transfers_for` decides for each cause."""
     prizes = state.rules.prizes
     found = ["accounts"] if state.books is not None and not state.books.transfers else []
     staked = [each for each in state.defences.values() if each.staked_at is not None]

@@ -1,6 +1,6 @@
-"""The unrestricted contest's own events in a contest's ledger. What follows from them says `state`.
+"""The unrestricted contest's own events in a contest's ledger. `fold` applies them to the state.
 
-Members of the review board and raters are called by names that say nothing of who they are: both are published.
+Members of the review board and raters have names that do not identify them, because these names are published.
 """
 
 from datetime import UTC, date
@@ -15,14 +15,14 @@ from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSour
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="letters, digits, ., _ and -")]
-"""What a member of the board, a rater, a batch or a submission is called."""
+"""The name of a board member, a rater, a batch or a submission."""
 WeekId = Annotated[str, Field(pattern=r"^[0-9]{4}-W[0-9]{2}$", description="a week such as 2026-W48")]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
 Team = Annotated[str, Field(min_length=1, max_length=120)]
 Line = Annotated[str, Field(max_length=500)]
 INVALID = "invalid"
-"""What a question says in place of a class, where a picture is to be invalid."""
+"""The word in a question, in place of a class, that makes a picture invalid."""
 PublicReason = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
 
 
@@ -31,7 +31,7 @@ class _Record(BaseModel):
 
 
 class Vote(_Record):
-    """What the board voted on: who might vote, who was recused and why, and who did vote (U8)."""
+    """A vote of the board: who was eligible, who was recused and why, and who voted how (U8)."""
 
     eligible: list[Name]
     recused: dict[Name, Line]
@@ -39,14 +39,14 @@ class Vote(_Record):
     against: list[Name]
 
     def in_words(self) -> str:
-        """Returns who voted how, and who has a conflict."""
+        """Returns the votes in words, and who has a conflict."""
         sides = [("in favour", self.in_favour), ("against", self.against)]
         said = [f"{words}: {', '.join(members) or 'nobody'}" for words, members in sides]
         return "; ".join([*said, *([f"with a conflict: {', '.join(self.recused)}"] if self.recused else [])])
 
 
 class TransferRecord(_Record):
-    """Money that moves from one account to another, see `money.Transfer`."""
+    """A transfer of money from one account to another, see `money.Transfer`."""
 
     kind: TransferKind
     source: Line
@@ -64,17 +64,17 @@ class TransferRecord(_Record):
         return cls(**{name: getattr(transfer, name) for name in cls.model_fields})
 
     def transfer(self) -> Transfer:
-        """Returns the transfer that is on record."""
+        """Returns the recorded transfer."""
         return Transfer(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
 def _shows(class_name: str | None) -> str:
-    """Returns what a ruling says of a picture."""
+    """Returns the predicate for a picture that is ruled to show a class, or ruled invalid."""
     return "is not valid" if class_name is None else f"is valid and shows: {class_name}"
 
 
 def _rated(answers: Answers | None, what: str) -> str:
-    """Returns what a rater said of something; how sure they are of each class, and that they reported it."""
+    """Returns a rating in words: how sure the rater is of each class, or that the rater reported `what`."""
     if answers is None:
         return f"reported {what}"
     said = ", ".join(f"{name} {certainty.replace('_', ' ')}" for name, certainty in answers.presence.items())
@@ -82,7 +82,7 @@ def _rated(answers: Answers | None, what: str) -> str:
 
 
 def _question_in_words(question: str) -> str:
-    """Returns what the board votes on. The first word of a question says what it is about, see `State.teams_of`."""
+    """Returns a question of the board in words. Its first word is the kind of its subject, see `State.teams_of`."""
     kind, _, subject = question.partition(":")
     about, _, outcome = subject.partition(":")
     found = _shows(None if outcome == INVALID else outcome)
@@ -99,7 +99,7 @@ def _question_in_words(question: str) -> str:
 
 
 def _cause_in_words(cause: str) -> str:
-    """Returns what a movement of money follows from."""
+    """Returns the cause of a movement of money in words."""
     kind, _, subject = cause.partition(":")
     words = {
         "accounts": "the accounts of the contest are opened",
@@ -114,7 +114,7 @@ def _cause_in_words(cause: str) -> str:
 
 
 class WeekOpened(FormatEvent):
-    """A week begins. Its close was computed with this release of the time zone database and stays as it is (U5)."""
+    """A week begins. Its close, computed with the release `tzdata` of the time zone database, never changes (U5)."""
 
     kind: Literal["unrestricted.week_opened"] = "unrestricted.week_opened"
     week: WeekId
@@ -128,14 +128,14 @@ class WeekOpened(FormatEvent):
 
 
 class WeekClosed(FormatEvent):
-    """A week is over: its pictures are published, and raters and defences are asked about them (U5)."""
+    """A week closed: its pictures are published, and raters and defences are asked about them (U5)."""
 
     kind: Literal["unrestricted.week_closed"] = "unrestricted.week_closed"
     week: WeekId
     pictures: list[Handle]
 
     def in_words(self, _: NameOf) -> str:
-        """Returns which week is over; a member with a conflict may not know how many pictures it has (U8)."""
+        """Returns which week closed, without its number of pictures: members with a conflict may not know it (U8)."""
         return f"closed the week {self.week}"
 
 
@@ -143,7 +143,7 @@ class WeekClosed(FormatEvent):
 
 
 class ReadabilityDecided(FormatEvent):
-    """The board finds that a defence's code can be read, or that it cannot; then it does not play (U2)."""
+    """The board found a defence's code readable, or not readable; then the defence does not play (U2)."""
 
     kind: Literal["unrestricted.readability_decided"] = "unrestricted.readability_decided"
     defence: Name
@@ -161,17 +161,17 @@ class ReadabilityDecided(FormatEvent):
         )
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what the board found."""
+        """Returns the board's finding with its votes."""
         can = "can" if self.readable else "cannot"
         return f"recorded that the board finds that the code of {self.defence} {can} be read ({self.vote.in_words()})"
 
 
 class DefenceTested(FormatEvent):
-    """What a defence did on the eligibility set and on all pictures that were accepted before (U1, U2).
+    """The results of a defence on the eligibility set and on all pictures that were accepted before (U1, U2).
 
-    `right`, `wrong`, `abstained` and `faults` count pictures of the eligibility set. `accepted` is how many valid
-    pictures it was asked about, and `broken_by` are those that it labelled as the other class. It took `seconds` for
-    `timed_pictures` on the organizers' device.
+    `right`, `wrong`, `abstained` and `faults` count pictures of the eligibility set. `accepted` is the number of valid
+    pictures that it was asked about, and `broken_by` are those that break it. It took `seconds` for `timed_pictures`
+    on the organizers' device.
     """
 
     kind: Literal["unrestricted.defence_tested"] = "unrestricted.defence_tested"
@@ -186,7 +186,7 @@ class DefenceTested(FormatEvent):
     seconds: Annotated[float, Field(ge=0)]
 
     def recorded_round(self) -> str:
-        """Returns the defence's round."""
+        """Returns the name of the defence's round."""
         return eligibility_round(self.defence)
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
@@ -197,7 +197,7 @@ class DefenceTested(FormatEvent):
         return f"Tested on the eligibility set: {self._counts()}", self.reason
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what came of the test."""
+        """Returns the results of the test."""
         return f"tested {self.defence} on the eligibility set: {self._counts()}"
 
     def _counts(self) -> str:
@@ -207,7 +207,7 @@ class DefenceTested(FormatEvent):
 
 
 class DefencePublished(FormatEvent):
-    """A defence is public as a whole (U3): its code is at `source`, and `digest` is that of what is started."""
+    """A defence was published as a whole (U3): its code is at `source`; `digest` is the digest of the program."""
 
     kind: Literal["unrestricted.defence_published"] = "unrestricted.defence_published"
     defence: Name
@@ -220,12 +220,12 @@ class DefencePublished(FormatEvent):
         return ("Published", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is published."""
+        """Returns which defence was published, and where."""
         return f"published {self.defence}, whose code is at {self.source or 'no address'}"
 
 
 class DefencesStaked(FormatEvent):
-    """The board stakes defences, which are exposed together (U9). `criteria` says why each, by those of the contest."""
+    """The board staked defences together (U9). `criteria` gives the reason for each, by the criteria of the contest."""
 
     kind: Literal["unrestricted.defences_staked"] = "unrestricted.defences_staked"
     batch: Name
@@ -239,16 +239,16 @@ class DefencesStaked(FormatEvent):
         return ("Staked by the review board", self.criteria[submission]) if submission in self.criteria else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is staked, with the votes."""
+        """Returns which defences were staked, with the votes."""
         return f"noted that the board stakes {' and '.join(self.criteria)} ({self.vote.in_words()})"
 
     def explanation(self) -> str:
-        """Returns why each is staked."""
+        """Returns the reason for staking each defence."""
         return "\n\n".join(f"{defence}: {why}" for defence, why in self.criteria.items())
 
 
 class StakePaid(FormatEvent):
-    """A team paid for the stake on its own defence, which is staked from now on (U9)."""
+    """A team paid the stake on its own defence, which is staked from now on (U9)."""
 
     kind: Literal["unrestricted.stake_paid"] = "unrestricted.stake_paid"
     defence: Name
@@ -261,15 +261,15 @@ class StakePaid(FormatEvent):
         return ("Staked by its team", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns whose stake was paid."""
+        """Returns which defence's stake was paid."""
         return f"noted that the team of {self.defence} paid its stake, with the reference {self.reference}"
 
 
 class AnswersRecorded(FormatEvent):
-    """What a published defence answers to pictures of a week: a class, or null where it abstains (U1, U7).
+    """The answers of a defence to pictures of a closed week: a class, or null if it abstained (U1, U7).
 
-    `faults` are those pictures to which it gave no answer at all. `other_seeds` has, for pictures that it labels, its
-    answers with four other seeds (U13).
+    `faults` are the pictures to which it gave no answer at all; `answers` has null for them. For each picture that it
+    labelled, `other_seeds` has its answers with four other seeds (U13).
     """
 
     kind: Literal["unrestricted.answers_recorded"] = "unrestricted.answers_recorded"
@@ -282,16 +282,16 @@ class AnswersRecorded(FormatEvent):
     ] = Field(default_factory=dict)
 
     def recorded_round(self) -> str:
-        """Returns the week's round."""
+        """Returns the name of the week's round."""
         return week_round(self.week)
 
     def in_words(self, _: NameOf) -> str:
-        """Returns whose answers are on record; a member with a conflict may not know how many (U8)."""
+        """Returns whose answers were recorded, but not how many: members with a conflict may not know that (U8)."""
         return f"recorded what {self.defence} answers to pictures of {self.week}"
 
 
 class DefenceBroken(FormatEvent):
-    """A settled valid picture was labelled as the other class (U7)."""
+    """A defence labelled a settled valid picture as the other class (U7)."""
 
     kind: Literal["unrestricted.defence_broken"] = "unrestricted.defence_broken"
     defence: Name
@@ -303,12 +303,12 @@ class DefenceBroken(FormatEvent):
         return ("Broken by a valid picture", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is broken, and by which picture."""
+        """Returns which defence is broken by which picture."""
         return f"noted that the picture {self.picture} breaks {self.defence}"
 
 
 class DefenceExpired(FormatEvent):
-    """A staked defence was not broken for as long as it has to hold, and every picture of that time is settled."""
+    """A staked defence held for as long as it has to, and every picture of that time is settled."""
 
     kind: Literal["unrestricted.defence_expired"] = "unrestricted.defence_expired"
     defence: Name
@@ -319,12 +319,12 @@ class DefenceExpired(FormatEvent):
         return ("Was not broken in the required time", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what held."""
+        """Returns which defence held."""
         return f"recorded that {self.defence} was not broken in the required time"
 
 
 class RejectionConfirmed(FormatEvent):
-    """A member of the board looked at a picture that raters rejected, and finds it invalid too (U11)."""
+    """A board member looked at a rejected picture and found it invalid, too (U11)."""
 
     changes_boards: ClassVar[bool] = False
     kind: Literal["unrestricted.rejection_confirmed"] = "unrestricted.rejection_confirmed"
@@ -333,12 +333,12 @@ class RejectionConfirmed(FormatEvent):
     member: Name
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is confirmed."""
+        """Returns which rejection was confirmed, for which defence's prize."""
         return f"confirmed that the picture {self.picture} is invalid, for the prize of {self.defence}"
 
 
 class DefenceChecked(FormatEvent):
-    """Every rejected picture that was received while a defence was staked is confirmed (U11)."""
+    """Every rejection that a defence's prize depends on was confirmed, see `State.awaits_confirmation` (U11)."""
 
     kind: Literal["unrestricted.defence_checked"] = "unrestricted.defence_checked"
     defence: Name
@@ -349,7 +349,7 @@ class DefenceChecked(FormatEvent):
         return ("Every rejected picture is confirmed", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is checked."""
+        """Returns which defence was checked."""
         return f"noted that every rejection of a picture against {self.defence} is confirmed"
 
 
@@ -357,7 +357,7 @@ class DefenceChecked(FormatEvent):
 
 
 class AttackerAdmitted(FormatEvent):
-    """A team may hand in pictures: organizers saw its preprint, whose address is given, or the board admits it (U4)."""
+    """A team may submit pictures: organizers saw the preprint at the given address, or the board admitted it (U4)."""
 
     kind: Literal["unrestricted.attacker_admitted"] = "unrestricted.attacker_admitted"
     team: Team
@@ -365,16 +365,16 @@ class AttackerAdmitted(FormatEvent):
     vote: Vote | None = None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns who may attack, and by what."""
+        """Returns which team may attack, and why."""
         if self.vote is not None:
             return f"noted that the board admits {self.team} to attack without a preprint ({self.vote.in_words()})"
         return f"admitted {self.team} to attack, by the preprint {self.preprint}"
 
 
 class PictureReceived(FormatEvent):
-    """The last byte of a team's picture is here, and it was decoded (U4). The time of this entry is what counts.
+    """A team's picture was received and decoded (U4). The time of this entry counts.
 
-    `digest` is that of the file, `pixels` that of what was decoded. `day` is the contest's local day.
+    `digest` is the digest of the file, `pixels` that of the decoded pixels. `day` is the contest's local day.
     """
 
     changes_boards: ClassVar[bool] = False
@@ -388,12 +388,12 @@ class PictureReceived(FormatEvent):
     day: date
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what was handed in."""
+        """Returns which picture was submitted, for which team."""
         return f"handed in the picture {self.picture} for {self.team}"
 
 
 class PictureRated(FormatEvent):
-    """What one rater answered about one picture; null where they report it (U6). `appeal` is the one that asked."""
+    """A rater's answers about a picture, null if the rater reported it (U6). `appeal` is that of a panel, or ""."""
 
     changes_boards: ClassVar[bool] = False
     kind: Literal["unrestricted.picture_rated"] = "unrestricted.picture_rated"
@@ -403,15 +403,15 @@ class PictureRated(FormatEvent):
     appeal: Handle | Literal[""] = ""
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what the rater said."""
+        """Returns the rating."""
         why = f", asked because of the appeal {self.appeal}" if self.appeal else ""
         return f"{_rated(self.answers, f'the picture {self.picture}')}{why}"
 
 
 class RaterTested(FormatEvent):
-    """What a rater answered about a picture whose class is known, null where they report it (U6).
+    """A rater's answers about a picture whose class is known, null if the rater reported it (U6).
 
-    In `practice` they are told afterwards what it shows; other ones hide among the pictures of a week.
+    In `practice` the rater is told afterwards what it shows. Other such pictures are hidden among those of a week.
     """
 
     changes_boards: ClassVar[bool] = False
@@ -425,13 +425,13 @@ class RaterTested(FormatEvent):
     practice: bool
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what the rater said, and what is right."""
+        """Returns the rating, and the right class."""
         what = "a picture of the practice" if self.practice else "a hidden item"
         return f"{_rated(self.answers, what)}; it shows: {self.shows}"
 
 
 class ReportDecided(FormatEvent):
-    """The board looked at a picture that a rater reported: its pixels are withheld, or raters go on."""
+    """The board decided on a reported picture: its pixels are withheld, or raters continue."""
 
     kind: Literal["unrestricted.report_decided"] = "unrestricted.report_decided"
     picture: Handle
@@ -440,7 +440,7 @@ class ReportDecided(FormatEvent):
     reason: PublicReason
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what becomes of the picture."""
+        """Returns the decision with its votes."""
         what = (
             f"withholds the picture {self.picture}"
             if self.withhold
@@ -450,7 +450,7 @@ class ReportDecided(FormatEvent):
 
 
 class PictureOverruled(FormatEvent):
-    """The board finds otherwise than the raters (U8). `class_name` is what a valid picture shows, null otherwise."""
+    """The board changed the ruling on a picture (U8). `class_name` is the class of a valid picture, otherwise null."""
 
     kind: Literal["unrestricted.picture_overruled"] = "unrestricted.picture_overruled"
     picture: Handle
@@ -465,14 +465,14 @@ class PictureOverruled(FormatEvent):
 
 
 class PictureSettled(FormatEvent):
-    """Nobody may appeal against the ruling on a picture any more."""
+    """The ruling on a picture is final: nobody may appeal against it any more."""
 
     changes_boards: ClassVar[bool] = False
     kind: Literal["unrestricted.picture_settled"] = "unrestricted.picture_settled"
     picture: Handle
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is settled."""
+        """Returns which picture is settled."""
         return f"noted that nobody may appeal against the ruling on the picture {self.picture} any more"
 
 
@@ -480,7 +480,7 @@ class PictureSettled(FormatEvent):
 
 
 class PictureAppealed(FormatEvent):
-    """A team objects to the ruling on a picture (U8)."""
+    """A team appealed against the ruling on a picture (U8)."""
 
     withheld_fields: ClassVar[frozenset[str]] = frozenset({"text"})
     kind: Literal["unrestricted.picture_appealed"] = "unrestricted.picture_appealed"
@@ -490,30 +490,30 @@ class PictureAppealed(FormatEvent):
     text: Annotated[str, Field(max_length=10_000)] = ""
 
     def in_words(self, _: NameOf) -> str:
-        """Returns who objects to what."""
+        """Returns which team appealed against the ruling on which picture."""
         return f"appealed for {self.team} against the ruling on the picture {self.picture}"
 
     def explanation(self) -> str:
-        """Returns what the team says."""
+        """Returns the team's text."""
         return self.text or self.reason
 
 
 class PanelCalled(FormatEvent):
-    """A member of the board asks new raters about a picture whose ruling is appealed (U8)."""
+    """A board member called a panel of new raters for an appeal (U8)."""
 
     kind: Literal["unrestricted.panel_called"] = "unrestricted.panel_called"
     appeal: Handle
     member: Name
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what raters are asked about."""
+        """Returns for which appeal the panel was called."""
         return f"asked for new raters about the appeal {self.appeal}"
 
 
 class AppealRuled(FormatEvent):
-    """An appeal is decided: by its panel, or by a vote of the board, with a reason for everybody (U8).
+    """An appeal was decided by its panel, or by a vote of the board, with a public reason (U8).
 
-    `class_name` is what a valid picture shows, null for an invalid one.
+    `class_name` is the class of a valid picture, null for an invalid one.
     """
 
     kind: Literal["unrestricted.appeal_ruled"] = "unrestricted.appeal_ruled"
@@ -523,7 +523,7 @@ class AppealRuled(FormatEvent):
     reason: PublicReason
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what was decided, and by whom."""
+        """Returns the decision, and who made it."""
         by = "its panel" if self.vote is None else "the board"
         votes = "" if self.vote is None else f" ({self.vote.in_words()})"
         return f"noted that {by} decided the appeal {self.appeal}: the picture {_shows(self.class_name)}{votes}"
@@ -533,7 +533,7 @@ class AppealRuled(FormatEvent):
 
 
 class BoardMemberSeated(FormatEvent):
-    """Somebody who has the board's role is called `member` from now on. With a `case`, they are of it for that only."""
+    """A person with the board's role was seated on the board as `member`; with a `case`, only for that case."""
 
     withheld_fields: ClassVar[frozenset[str]] = frozenset({"person"})
     kind: Literal["unrestricted.board_member_seated"] = "unrestricted.board_member_seated"
@@ -542,13 +542,13 @@ class BoardMemberSeated(FormatEvent):
     person: Annotated[str, Field(max_length=200)] = ""
 
     def in_words(self, name_of: NameOf) -> str:
-        """Returns who is called what."""
+        """Returns who was seated under which name."""
         case = f" for the case {self.case} alone" if self.case else ""
         return f"seated {name_of(self.person) or 'somebody'} on the review board as {self.member}{case}"
 
 
 class ConflictNoted(FormatEvent):
-    """A member does not vote about a team: `until` a day, or for ever. `source` says how it came to be known."""
+    """A member has a conflict with a team and does not vote about it, `until` a day or for ever."""
 
     kind: Literal["unrestricted.conflict_noted"] = "unrestricted.conflict_noted"
     member: Name
@@ -557,13 +557,13 @@ class ConflictNoted(FormatEvent):
     until: date | None = None
 
     def in_words(self, _: NameOf) -> str:
-        """Returns whose conflict it is, and with whom."""
+        """Returns which member has a conflict with which team, its source, and its end."""
         until = f", until {self.until}" if self.until else ""
         return f"noted a conflict of {self.member} with {self.team}: {SOURCE_WORDS[self.source]}{until}"
 
 
 class ConflictWaived(FormatEvent):
-    """A member finds that a computed conflict of another one is none. Two have to, with a reason for everybody."""
+    """A member waived a computed conflict of another member, with a public reason. It takes two members."""
 
     kind: Literal["unrestricted.conflict_waived"] = "unrestricted.conflict_waived"
     member: Name
@@ -572,12 +572,12 @@ class ConflictWaived(FormatEvent):
     reason: PublicReason
 
     def in_words(self, _: NameOf) -> str:
-        """Returns whose conflict is none."""
+        """Returns which conflict was waived."""
         return f"decided that {self.member} has no conflict with {self.team}"
 
 
 class VoteCast(FormatEvent):
-    """A member votes on a question, such as `readable:DEFENCE`. A later vote on it replaces an earlier one."""
+    """A member voted on a question, such as `readable:DEFENCE`. A later vote on it replaces an earlier one."""
 
     changes_boards: ClassVar[bool] = False
     kind: Literal["unrestricted.vote_cast"] = "unrestricted.vote_cast"
@@ -586,7 +586,7 @@ class VoteCast(FormatEvent):
     in_favour: bool
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what was voted on, and how."""
+        """Returns the question and the vote."""
         return f"voted {'for' if self.in_favour else 'against'}: {_question_in_words(self.question)}"
 
 
@@ -594,14 +594,14 @@ class VoteCast(FormatEvent):
 
 
 class MoneyMoved(FormatEvent):
-    """Money moves by the rules. `cause` is what it follows from: `accounts`, `stake:DEFENCE`, `prize:DAYS` or `end`."""
+    """Money moved by the rules. Its `cause` is `accounts`, `stake:DEFENCE`, `prize:DAYS` or `end`."""
 
     kind: Literal["unrestricted.money_moved"] = "unrestricted.money_moved"
     cause: Annotated[str, Field(pattern=r"^(accounts|end|stake:.+|prize:[0-9]+)$", max_length=200)]
     transfers: Annotated[list[TransferRecord], Field(min_length=1)]
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what money follows from."""
+        """Returns the cause."""
         return f"moved money by the rules: {_cause_in_words(self.cause)}"
 
 
@@ -613,12 +613,12 @@ class PrizePaid(FormatEvent):
     reference: Annotated[str, Field(min_length=1, max_length=200)]
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what was paid."""
+        """Returns which award was paid."""
         return f"noted that the award {self.award} was paid, with the reference {self.reference}"
 
 
 class PrizeWithheld(FormatEvent):
-    """The board withholds an award (U8)."""
+    """The board withheld an award (U8)."""
 
     kind: Literal["unrestricted.prize_withheld"] = "unrestricted.prize_withheld"
     award: Line
@@ -626,7 +626,7 @@ class PrizeWithheld(FormatEvent):
     reason: PublicReason
 
     def in_words(self, _: NameOf) -> str:
-        """Returns what is withheld."""
+        """Returns which award was withheld, with the votes."""
         return f"noted that the board withholds the award {self.award} ({self.vote.in_words()})"
 
 
@@ -661,4 +661,4 @@ EVENT_TYPES: tuple[type[FormatEvent], ...] = (
     PrizePaid,
     PrizeWithheld,
 )
-"""Every kind of event of the format."""
+"""All event types of the format."""

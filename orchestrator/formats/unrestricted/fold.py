@@ -1,7 +1,7 @@
-"""How an unrestricted contest's state learns the events of its ledger, in their order.
+"""Applies the events of a ledger, in order, to the state of an unrestricted contest.
 
-`apply` refuses an event that may not happen (`checks`) and then leaves the state as it was, so that every prefix of a
-ledger that folds is a valid state, and a forged ledger does not fold.
+`apply` refuses an event that is not allowed (`checks`) and then leaves the state unchanged. So every prefix of a ledger
+that folds gives a valid state, and a forged ledger does not fold.
 """
 
 from collections.abc import Callable, Iterable
@@ -54,7 +54,7 @@ _VOTED = (
     events.AppealRuled,
     events.PrizeWithheld,
 )
-"""Events that a vote of the board decides."""
+"""The types of events that a vote of the board may decide."""
 
 
 def fold(
@@ -62,11 +62,11 @@ def fold(
 ) -> State:
     """Returns the state after these events, each with its time.
 
-    A `redacted` ledger is one as everybody sees it: without teams' people, and without who has which role. Everything
-    is checked that does not depend on who they are.
+    A `redacted` ledger has neither the people of teams nor the holders of roles. Of it, everything is checked that does
+    not depend on these people.
 
     Raises:
-        Rejected: at the first event that may not happen.
+        Rejected: an event is not allowed where it is in the ledger.
     """
     state = State(rules, redacted=redacted)
     for event, at in entries:
@@ -75,10 +75,10 @@ def fold(
 
 
 def apply(state: State, event: ContestEvent, at: datetime) -> None:
-    """Learns one event and when it was, an aware time. Those that are of no concern here are learned all the same.
+    """Applies one event with its time, which is aware, to the state. Also takes events that do not concern this format.
 
     Raises:
-        Rejected: it may not happen now; the state is as before.
+        Rejected: the event is not allowed now; the state is unchanged.
     """
     own = isinstance(event, FormatEvent) and event.kind.startswith("unrestricted.")
     if own and (found := problems(state, event, at)):
@@ -109,13 +109,13 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
 
 
 def _learn_people(state: State, team: str) -> None:
-    """Notes who is in a team now, besides those whom it is bound to."""
+    """Sets a team's people: those who are in it now, and those who are bound to it."""
     current = {person.identity_key for person in state.season.teams[team]}
     state.people[team] = current | state.bound.get(team, set())
 
 
 def _bind_people(state: State, team: str) -> None:
-    """Notes that a team hands something in: who is in it now stays bound by that (U12)."""
+    """Binds a team's current people to it, because it submits something (U12)."""
     state.bound.setdefault(team, set()).update(state.people.setdefault(team, set()))
 
 
@@ -161,7 +161,7 @@ def _defence_tested(state: State, event: events.DefenceTested, at: datetime) -> 
 
 
 def _is_eligible(defence: Defence) -> bool:
-    """Returns whether a defence was found eligible (U2), whatever became of it since."""
+    """Returns whether a defence was found eligible (U2), whatever its stage is now."""
     return defence.tested_at is not None and defence.status is not DefenceStatus.REFUSED
 
 
@@ -199,7 +199,7 @@ def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) 
 
 
 def _await_breaks(state: State, defence: Defence, pictures: Iterable[str]) -> None:
-    """Notes which of these settled pictures break a defence (U7)."""
+    """Adds to `breaks_to_note` the breaks of a defence by those of these pictures that are settled (U7)."""
     for name in pictures:
         picture = state.pictures[name]
         if picture.settled and name not in defence.broken_by and state.breaks(defence, picture):
@@ -263,14 +263,14 @@ def _rater_tested(state: State, event: events.RaterTested, _: datetime) -> None:
 
 
 def _rule(state: State, picture: Picture, at: datetime) -> None:
-    """Rules on a picture by what its raters said so far (U6)."""
+    """Rules on a picture by its ratings so far (U6)."""
     picture.ruling = state.judge(picture).rule_on_picture(picture.counting)
     if is_ruled(picture.ruling):
         _decide(state, picture, picture.ruling.class_name, at)
 
 
 def _decide(state: State, picture: Picture, class_name: str | None, at: datetime) -> None:
-    """Notes that a picture is valid and what it shows, or that it is not; teams may appeal from now on."""
+    """Sets the ruling on a picture: valid with the class that it shows, or invalid. Teams may appeal from `at` on."""
     picture.class_name, picture.ruled_at = class_name, at
     picture.status = PictureStatus.INVALID if class_name is None else PictureStatus.VALID
     if class_name is None:
@@ -389,14 +389,14 @@ def _prize_withheld(state: State, event: events.PrizeWithheld, _: datetime) -> N
 
 
 def _note_prize(state: State, award: str, status: DefenceStatus) -> None:
-    """Notes what became of the prize of a defence; what is paid earlier is an advance on it."""
+    """Sets a defence's status if `award` is its prize; an award for fewer days is an advance and changes nothing."""
     transfer = state.books.transfers[award] if state.books else None
     if transfer is not None and transfer.days == state.rules.days_unbroken:
         state.defences[transfer.defence].status = status
 
 
 def _post(state: State, transfers: Iterable[Transfer] | Problem) -> None:
-    """Posts transfers that were checked before."""
+    """Posts transfers, which `checks` has checked before. Raises Rejected if they cannot be posted."""
     if state.books is None:
         return
     found = transfers if isinstance(transfers, Problem) else state.books.post_all(transfers)

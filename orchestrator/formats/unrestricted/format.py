@@ -41,7 +41,7 @@ class Unrestricted(Format[UnrestrictedRules]):
     programs = (Side.DEFENCE,)
     event_types = events.EVENT_TYPES
     closes_itself = "each week closes by itself (U5)"
-    has_season = True  # whose rounds come with defences and weeks
+    has_season = True  # with a round for each defence and each week
 
     @classmethod
     def decides_prizes(cls, _: str) -> bool:
@@ -91,9 +91,9 @@ class Unrestricted(Format[UnrestrictedRules]):
         ]
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
-        """Returns a round for each defence that the board found readable, and one for each week with pictures.
+        """Returns a round for each defence that the board found readable, and one for each closed week with pictures.
 
-        The pictures of the eligibility set are held out for later defences until the last week has closed.
+        The labels of the eligibility set stay secret, for later defences, until the last week has closed.
         """
         del task
         found, week_is_open = [], True
@@ -187,7 +187,7 @@ class Unrestricted(Format[UnrestrictedRules]):
 
 
 def _incomplete_reason(tally: Tally | None) -> str:
-    """Returns why a defence has no share of labelled pictures, "" where it has one."""
+    """Returns why a defence has no share of labelled pictures, "" if it has one."""
     if tally is None:
         return "not played yet"
     if tally.complete:

@@ -64,10 +64,10 @@ class Break:
 
     team: str
     receipt: int
-    """The picture's place in the ledger."""
+    """The picture's position in the ledger."""
     received: datetime
     closes: datetime
-    """When the week closed in which it was received."""
+    """When the week of the picture closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,7 @@ def _related(teams: Sequence[str], entrants: Entrants) -> Iterator[list[str]]:
     left = list(teams)
     while left:
         group = [left.pop(0)]
-        for member in group:  # which grows
+        for member in group:  # the loop also visits the teams that it appends
             related = [team for team in left if entrants.share_person(member, team)]
             group += related
             left = [team for team in left if team not in related]

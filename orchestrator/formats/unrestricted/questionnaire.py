@@ -84,7 +84,7 @@ class Answers(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     presence: dict[str, Certainty]
-    """For each class, by its name, how sure the rater is that the picture contains it."""
+    """Name of each class -> how sure the rater is that the picture contains it."""
     box: Box | None = None
     """The smallest box around the largest object; None if it was not asked for."""
     statements: Statements | None = None
@@ -103,7 +103,7 @@ class Questionnaire:
             raise ValueError(f"both classes are called {self.classes[0].name!r}; give each its own name")
 
     def presence_questions(self) -> tuple[Question, Question]:
-        """Returns questions 1 and 2. The name of each is the place of its answer, such as `presence.bird`."""
+        """Returns questions 1 and 2. The name of each is the path of its answer, such as `presence.bird`."""
         one, other = (
             Question(
                 f"presence.{each.name}",
@@ -138,7 +138,7 @@ class Questionnaire:
         )
 
     def statement_questions(self, seen: ObjectClass) -> tuple[Question, ...]:
-        """Returns the statements of question 4. The name of each is the place of its answer, as above."""
+        """Returns the statements of question 4. The name of each is its answer's path, such as `statements.real`."""
         name = seen.name
         texts = {
             "complete": f"This {name} is complete and not truncated. It does not go outside of the image at all",

@@ -1,8 +1,8 @@
-"""Practice and hidden items: pictures whose class is known, which tell whether a rater looks (U6).
+"""Practice and hidden items: pictures whose class is known, which test whether a rater looks carefully (U6).
 
 They are the public pictures of the contest's task. A rater first answers some as practice, and is told what each shows.
-Later ones hide among the pictures of a week. Who is wrong too often about those is asked no more. What they answered
-before stays: rulings and prizes follow from it, and a team may appeal.
+Later ones are hidden among the pictures of a week. A rater who is wrong too often about these is removed and asked no
+more. The rater's earlier answers stay, because rulings and prizes follow from them, and a team may appeal.
 """
 
 from collections.abc import Collection
@@ -20,23 +20,23 @@ _PERCENT = 100
 
 
 class RaterRules(BaseModel):
-    """How raters are tested. Without public pictures of the task they are not."""
+    """How raters are tested. They are not tested if the task has no public pictures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     practice_items: Annotated[int, Field(ge=0)] = 5
-    """What a rater answers first, and is told the class of."""
+    """How many practice items a rater answers first; the rater is told the class of each."""
     hidden_percent: Annotated[int, Field(ge=0, le=50)] = 10
-    """The share of hidden items among what a rater is asked later."""
+    """The percentage of hidden items among the items that a rater is asked later."""
     hidden_minimum: Annotated[int, Field(ge=1)] = 10
-    """From so many hidden items on it is judged whether a rater is asked on."""
+    """After how many hidden items a rater can be removed."""
     right_percent: Percent = 80
-    """The share of hidden items that a rater has to be right about."""
+    """The percentage of hidden items that a rater has to be right about."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPicture:
-    """A picture whose class is known, by the digest of its pixels."""
+    """A picture whose class is known. `pixels` is the digest of its pixels."""
 
     pixels: str
     size: PictureSize
@@ -45,10 +45,10 @@ class KnownPicture:
 
 @dataclass
 class RaterRecord:
-    """What a rater has answered so far. `hidden_right` of `hidden` are right.
+    """A rater's record so far. Of `hidden` answers about hidden items, `hidden_right` are right.
 
-    `published` is how many hidden items were answered before the last week closed, and how many of them rightly: what
-    is told at once would tell the rater which ones are hidden.
+    `published` has both numbers at the time when the last week closed. Newer numbers are not published, because they
+    would show the rater which items are hidden.
     """
 
     rated: int = 0
@@ -56,12 +56,12 @@ class RaterRecord:
     hidden: int = 0
     hidden_right: int = 0
     seen: set[str] = field(default_factory=set)
-    """Digests of the known pictures that they answered about."""
+    """Digests of the known pictures that the rater answered about."""
     is_removed: bool = False
     published: tuple[int, int] = (0, 0)
 
     def learn(self, rules: RaterRules, pixels: str, *, right: bool, practice: bool) -> None:
-        """Learns an answer about a known picture. Whoever is removed once stays removed."""
+        """Counts an answer about a known picture, and removes a rater who is wrong too often. Removal is permanent."""
         self.seen.add(pixels)
         if practice:
             self.practised += 1
@@ -73,9 +73,9 @@ class RaterRecord:
 
 
 def is_right(answers: Answers | None, shows: str) -> bool:
-    """Returns whether a rater sees the class that is there, and not the other one. How sure they are does not matter.
+    """Returns whether a rater sees the class that is there and not the other one, whether definitely or probably.
 
-    Who hesitates is careful; who reports the picture is not right.
+    An unsure rater is careful, and counts as right. A report of the picture counts as wrong.
     """
     return answers is not None and all(
         (certainty in _YES) is (name == shows) for name, certainty in answers.presence.items()
@@ -85,10 +85,10 @@ def is_right(answers: Answers | None, shows: str) -> bool:
 def next_test(
     rules: RaterRules, record: RaterRecord, known: Collection[KnownPicture], draw: int
 ) -> tuple[KnownPicture, bool] | None:
-    """Returns the known picture that a rater is asked about next and whether it is practice; None for another picture.
+    """Returns the known picture that a rater is asked about next, and whether it is practice; None for no such picture.
 
-    `draw` is a large number that follows from the rater and from how many items they answered, and that nobody can
-    foretell: the same until they answer.
+    `draw` is a large number that depends on the rater and on the number of answered items, so it is the same until the
+    rater answers. Nobody can predict it.
     """
     unseen = [each for each in known if each.pixels not in record.seen]
     practice = record.practised < rules.practice_items

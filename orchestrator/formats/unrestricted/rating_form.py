@@ -1,4 +1,4 @@
-"""The questionnaire about one picture as a form in two steps: questions 1 and 2, and where they say so 3 and 4 (U6)."""
+"""The questionnaire as a form in two steps: questions 1 and 2, then, if their answers require it, 3 and 4 (U6)."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _TRUTH: Final = {"true": True, "false": False}
 
 
 class RatingForm(SteppedForm):
-    """What a rater is asked about a picture. A field is called as its answer's place in the JSON: `presence.bird`."""
+    """The form about one picture. The name of a field is the path of its answer in JSON, such as `presence.bird`."""
 
     def __init__(self, questionnaire: Questionnaire, size: PictureSize) -> None:
         self.height, self.width = size.height, size.width
@@ -52,7 +52,7 @@ class RatingForm(SteppedForm):
         }
 
     def _asked_about(self, sent: Mapping[str, str]) -> ObjectClass | None:
-        """Returns the class of questions 3 and 4, None where they are not asked or what was sent is no answer."""
+        """Returns the class of questions 3 and 4, None if they are not asked or the sent values are no answers."""
         values = {each.name: sent.get(f"presence.{each.name}", "") for each in self._questionnaire.classes}
         known = {name: Certainty(value) for name, value in values.items() if value in set(Certainty)}
         return self._questionnaire.asked_about(known)
@@ -82,5 +82,5 @@ class RatingForm(SteppedForm):
 
 
 def _in_words(problem: Problem) -> str:
-    """Returns a problem as it stands beside its field."""
+    """Returns a problem as the sentence that is shown beside its field."""
     return f"{problem.what[:1].upper()}{problem.what[1:]}" + (f"; {problem.remedy}." if problem.remedy else ".")

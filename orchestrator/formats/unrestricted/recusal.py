@@ -1,8 +1,8 @@
-"""Which members of the review board may vote about a team's case (U8): enforced, not trusted.
+"""Decides which members of the review board may vote on a team's case (U8). The software enforces it.
 
-Sources of a conflict are declared ones, and computed ones: the same person, or an address of the same organization. A
-computed conflict of the second kind may be a coincidence, and is waived where two other members without a conflict
-say so. Nobody lifts their own.
+A conflict is declared, or computed: the member is in the team, or has a mail address of the same organization. A
+conflict of the latter kind may be a coincidence; two other members without a conflict can waive it. Members cannot
+waive their own conflicts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from datetime import date
 from enum import StrEnum
 
 MIN_QUORUM = 2
-"""The fewest votes with which a board decides anything."""
+"""The smallest number of votes with which the board decides anything."""
 WAIVERS = 2
-"""How many other members have to find that a computed conflict is none."""
+"""How many other members have to waive a computed conflict."""
 CO_AUTHOR_MONTHS = 48
 _MONTHS = 12
 _PROVIDERS = """
@@ -21,17 +21,17 @@ _PROVIDERS = """
     web.de proton.me protonmail.com qq.com 163.com 126.com mail.ru yandex.ru fastmail.com posteo.de zoho.com
 """
 _PUBLIC_PROVIDERS = frozenset(_PROVIDERS.split())
-"""Where anybody gets an address, so that a common domain says nothing."""
+"""Mail providers that are open to everybody, so a common domain does not mean a common organization."""
 
 
 class ConflictSource(StrEnum):
-    """How a conflict is known. Those of `CO_AUTHOR` end after 48 months; the others do not end."""
+    """The source of a conflict. A conflict of `CO_AUTHOR` ends after 48 months; the others do not end."""
 
     DECLARED = "declared"
     PERSON = "person"
-    """The member is in the team, or was when it handed something in."""
+    """The member is in the team, or was when it submitted something."""
     ORGANIZATION = "organization"
-    """The member's address and one of the team are of one organization."""
+    """The member's mail address and one of the team's belong to the same organization."""
     CO_AUTHOR = "co_author"
     ADVISOR = "advisor"
 
@@ -43,47 +43,47 @@ SOURCE_WORDS = {
     ConflictSource.CO_AUTHOR: "co-author of the last 48 months",
     ConflictSource.ADVISOR: "advisor, or advised, at any time",
 }
-"""What a conflict is, as people read it."""
+"""The sources in words for pages and forms."""
 WAIVABLE = frozenset({ConflictSource.ORGANIZATION})
 COMPUTED = frozenset({ConflictSource.PERSON, ConflictSource.ORGANIZATION})
 
 
 @dataclass
 class Conflict:
-    """A member's conflict with a team, and who waived it."""
+    """A member's conflict with a team, and the members who waived it."""
 
     source: ConflictSource
     until: date | None = None
     waived_by: set[str] = field(default_factory=set)
 
     def holds(self, today: date) -> bool:
-        """Returns whether it keeps the member from voting."""
+        """Returns whether the conflict keeps the member from voting on a day."""
         return len(self.waived_by) < WAIVERS and (self.until is None or today <= self.until)
 
 
 @dataclass
 class Board:
-    """Who is of the review board, what conflicts they have, and how they voted."""
+    """The members of the review board, their conflicts and their votes."""
 
     members: dict[str, str] = field(default_factory=dict)
-    """Member -> what the person is known by (`name_matching.person_key`)."""
+    """Member -> the person's key (`name_matching.person_key`)."""
     outside: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Case -> members who are of the board for it alone."""
+    """Case -> the members who were seated only for it, each with the person's key."""
     conflicts: dict[tuple[str, str], list[Conflict]] = field(default_factory=dict)
-    """Of a member and a team."""
+    """Member and team -> the member's conflicts with the team."""
     votes: dict[str, dict[str, bool]] = field(default_factory=dict)
-    """Question -> member -> whether in favour."""
+    """Question -> member -> whether the member voted in favour."""
 
     def person_of(self, member: str) -> str:
-        """Returns what a member is known by, also one of a case alone; "" where nobody is called so."""
+        """Returns the person's key of a member, also of one seated for a single case; "" if there is no such member."""
         return next((seats[member] for seats in (self.members, *self.outside.values()) if member in seats), "")
 
     def members_of(self, case: str) -> dict[str, str]:
-        """Returns who is of the board for a case."""
+        """Returns the members of the board for a case, each with the person's key."""
         return {**self.members, **self.outside.get(case, {})}
 
     def recusal(self, member: str, teams: Iterable[str], today: date) -> str:
-        """Returns why a member does not vote on a case of these teams, "" where nothing is against it."""
+        """Returns why a member may not vote on a case of these teams, "" if the member may vote."""
         found = [
             f"{conflict.source} ({team})"
             for team in sorted(teams)
@@ -93,24 +93,24 @@ class Board:
         return ", ".join(found)
 
     def recusals(self, case: str, teams: Iterable[str], today: date) -> dict[str, str]:
-        """Returns who is recused from a case of these teams, and why."""
+        """Returns the members who are recused from a case of these teams, each with the reason."""
         teams = tuple(teams)
         reasons = {member: self.recusal(member, teams, today) for member in sorted(self.members_of(case))}
         return {member: reason for member, reason in reasons.items() if reason}
 
     def eligible(self, case: str, teams: Iterable[str], today: date) -> list[str]:
-        """Returns who may vote on a case of these teams."""
+        """Returns the members who may vote on a case of these teams, sorted."""
         recused = self.recusals(case, teams, today)
         return [member for member in sorted(self.members_of(case)) if member not in recused]
 
 
 def quorum(eligible: int) -> int:
-    """Returns how many have to vote: more than half of those who may, and at least two."""
+    """Returns how many members have to vote: more than half of the eligible ones, and at least two."""
     return max(MIN_QUORUM, eligible // 2 + 1)
 
 
 def computed_sources(member_person: str, people: Iterable[str]) -> list[ConflictSource]:
-    """Returns which computed conflicts a person has with a team of these people, all by `person_key`."""
+    """Returns the computed conflicts of a person with a team of these people, all given by `person_key`."""
     people = frozenset(people)
     if not member_person:
         return []
@@ -121,7 +121,7 @@ def computed_sources(member_person: str, people: Iterable[str]) -> list[Conflict
 
 
 def same_organization(one: str, other: str) -> bool:
-    """Returns whether two addresses, by `person_key`, are of one domain, or one of a subdomain of the other's."""
+    """Returns whether two addresses, given by `person_key`, have the same domain, or one a subdomain of the other's."""
     first, second = (each.rpartition("@")[2] if "@" in each else "" for each in (one, other))
     if not first or not second or {first, second} & _PUBLIC_PROVIDERS:
         return False
@@ -130,7 +130,7 @@ def same_organization(one: str, other: str) -> bool:
 
 
 def months_later(day: date, months: int = CO_AUTHOR_MONTHS) -> date:
-    """Returns the same day of the month so many months later, or the first of the next month where there is none."""
+    """Returns the same day of the month `months` later, or the first of the following month if that has no such day."""
     years, month = divmod(day.month - 1 + months, _MONTHS)
     try:
         return day.replace(year=day.year + years, month=month + 1)
@@ -140,7 +140,7 @@ def months_later(day: date, months: int = CO_AUTHOR_MONTHS) -> date:
 
 
 def waivers_left(conflicts: Mapping[tuple[str, str], list[Conflict]], member: str, team: str) -> list[Conflict]:
-    """Returns a member's conflicts with a team that may be waived and are not."""
+    """Returns a member's conflicts with a team that can be waived and are not waived yet."""
     return [
         each for each in conflicts.get((member, team), ()) if each.source in WAIVABLE and len(each.waived_by) < WAIVERS
     ]

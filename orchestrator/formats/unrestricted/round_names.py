@@ -1,7 +1,7 @@
-"""What the rounds of an unrestricted contest are called: one for each defence, and one for each week."""
+"""The names of the rounds of an unrestricted contest: one for each defence, and one for each week."""
 
 OTHER_SEEDS = 4
-"""With how many other seeds a defence is asked about each picture of a week (U13)."""
+"""How many other seeds a defence is asked with about each picture of a week (U13)."""
 _ELIGIBILITY, _WEEK = "eligibility-", "week-"
 
 
@@ -16,10 +16,10 @@ def week_round(week: str) -> str:
 
 
 def defence_of(name: str) -> str:
-    """Returns the defence whose round on the eligibility set this is, "" for another round."""
+    """Returns the defence of a round on the eligibility set, "" for another round."""
     return name.removeprefix(_ELIGIBILITY) if name.startswith(_ELIGIBILITY) else ""
 
 
 def week_of(name: str) -> str:
-    """Returns the week whose round this is, "" for another round."""
+    """Returns the week of a week's round, "" for another round."""
     return name.removeprefix(_WEEK).upper() if name.startswith(_WEEK) else ""

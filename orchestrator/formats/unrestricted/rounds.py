@@ -1,4 +1,4 @@
-"""The rounds of an unrestricted contest: who is asked about which pictures, and what is recorded of the answers."""
+"""The rounds of an unrestricted contest: which defences are asked about which pictures, and the events that follow."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,23 +18,23 @@ from orchestrator.formats.unrestricted.state import ANSWERING, Defence, DefenceS
 
 
 class ContestFold(LedgerFold):
-    """The state of a contest as its ledger tells it, for whoever plays a round or checks what was recorded of one.
+    """Folds a contest's ledger, to play a round or to check the events that a round recorded.
 
-    Of a `redacted` ledger it learns nothing of who people are: what stands in their place is nobody.
+    In a `redacted` ledger it skips the events about people and roles, because placeholders stand for these people.
     """
 
     def __init__(self, rules: UnrestrictedRules, *, redacted: bool = False) -> None:
         self._state = State(rules, redacted=redacted)
 
     def learn(self, event: ContestEvent, at: datetime) -> None:
-        """Learns the next event. Raises Rejected where it may not have happened."""
+        """Applies the next event, with its time. Raises Rejected if the event is not allowed there."""
         if not (self._state.redacted and isinstance(event, TeamAdded | RoleGranted | RoleRevoked)):
             apply(self._state, event, at)
 
     def round_plan(self, name: str) -> RoundPlan:
-        """Returns who plays a round: one defence on the eligibility set, or all that a week's pictures concern.
+        """Returns the defences and pictures of a round: one defence on the eligibility set, or a week's pictures.
 
-        In a week's round each picture is there several times, each time with a seed of its own (U13).
+        In a week's round each picture occurs five times, each time with a seed of its own (U13).
         """
         state = self._state
         if defence := state.defences.get(defence_of(name)):
@@ -47,7 +47,7 @@ class ContestFold(LedgerFold):
         )
 
     def round_events(self, name: str, observed: Observations, actor: str) -> tuple[FormatEvent, ...]:
-        """Returns how a defence was tested, or what each one answers to pictures of a week."""
+        """Returns the event with a defence's test results, or one event for each defence with its answers of a week."""
         state = self._state
         if defence := state.defences.get(defence_of(name)):
             return _tested(state, defence, observed, actor)
@@ -58,7 +58,7 @@ class ContestFold(LedgerFold):
 
 
 def _plays(state: State, defence: Defence, pictures: Sequence[str]) -> bool:
-    """Returns whether a defence is asked about some of these pictures, or was: who was asked stays in the round."""
+    """Returns whether a defence still has to be asked about any of these pictures, or was asked and so stays in it."""
     if not state.season.entries[defence.id].is_active:
         return False
     asked = defence.status in ANSWERING and any(state.awaits_answer(defence, state.pictures[each]) for each in pictures)
@@ -66,7 +66,10 @@ def _plays(state: State, defence: Defence, pictures: Sequence[str]) -> bool:
 
 
 def _tested(state: State, defence: Defence, observed: Observations, actor: str) -> tuple[FormatEvent, ...]:
-    """Returns what a defence did on the eligibility set and on the pictures that were accepted before (U1, U2)."""
+    """Returns the event with a defence's results on the eligibility set and the pictures accepted before (U1, U2).
+
+    Returns none if its test was recorded already, or was not played.
+    """
     answers, labels = observed.answers_of(defence.id).get(Cell(defence.id)), observed.labels
     if answers is None or labels is None or defence.status is not DefenceStatus.READABLE:
         return ()
@@ -93,7 +96,7 @@ def _tested(state: State, defence: Defence, observed: Observations, actor: str) 
 
 
 def _breaks(state: State, picture: str, answer: int, classes: Sequence[str]) -> bool:
-    """Returns whether an answer to an accepted picture is the other class (U7); not where it is invalid by now."""
+    """Returns whether an answer to an accepted picture breaks the defence (U7); False if the picture is now invalid."""
     shown = state.pictures[picture].class_name
     if shown is None or answer == ABSTAINED:
         return False
@@ -103,7 +106,7 @@ def _breaks(state: State, picture: str, answer: int, classes: Sequence[str]) -> 
 def _answered(
     state: State, defence: Defence, week: str, observed: Observations, actor: str
 ) -> events.AnswersRecorded | None:
-    """Returns what a defence answers to the pictures of a week that it was not asked about before, if any."""
+    """Returns the event with a defence's answers to those pictures of a week that have none recorded; None if none."""
     answers, pictures = observed.answers_of(defence.id).get(Cell(defence.id)), state.closed_weeks.get(week, [])
     if answers is None or defence.status not in ANSWERING:
         return None
@@ -128,6 +131,6 @@ def _answered(
 
 
 def _is_fault(answers: Answers) -> NDArray[np.bool_]:
-    """Returns which answers [n] are none: a fault, or a picture that was not played because of faults (U7)."""
+    """Returns which of the answers [n] are faults, or were not played because of faults (U7)."""
     found: NDArray[np.bool_] = (answers < 0) & (answers != ABSTAINED)
     return found

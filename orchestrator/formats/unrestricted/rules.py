@@ -31,7 +31,7 @@ class ClosedDefences(StrEnum):
 
 
 class EligibilityReading(StrEnum):
-    """What a defence has to do on the eligibility set (U2)."""
+    """How a defence passes the eligibility set (U2)."""
 
     PERFECT = "perfect"
     """Answer at least 80 %, and make no mistake in these answers, as the rule is written."""
@@ -73,7 +73,7 @@ class PrizeRules(_Rules):
     pool: MoneyText
     """The whole sum. One half is for defences, the other for the teams that break them."""
     per_break: MoneyText
-    """What is staked on a defence, and so the prize for breaking it."""
+    """The stake on a defence, which is the prize for breaking it."""
     advances: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=100)]] = {}
     """Number of days unbroken -> the percentage of the defences' half that is paid in advance after these days."""
 

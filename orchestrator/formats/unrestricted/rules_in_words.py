@@ -29,7 +29,7 @@ _FAULT = {
 
 
 def rules_in_words(rules: UnrestrictedRules) -> list[RuleInWords]:
-    """Returns the rules in the order of their numbers."""
+    """Returns the rules in the order of their ids."""
     return [*_taking_part(rules), *_breaks_and_prizes(rules)]
 
 

@@ -1,7 +1,7 @@
-"""What is known of an unrestricted contest after some events: pictures, defences, appeals, the board, the books.
+"""The state of an unrestricted contest after some events: pictures, defences, appeals, the board, the books.
 
-Nothing here decides whether an event may happen (`checks`) or learns one (`fold`); these are the facts, and what
-follows from them at once.
+This module only has the facts and what follows from them directly. `checks` decides whether an event is allowed, and
+`fold` applies it.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ EPOCH = datetime.min.replace(tzinfo=UTC)
 
 
 class DefenceStatus(StrEnum):
-    """How far a defence is: received, readable, eligible, published, staked, broken or expired, checked, paid."""
+    """The stages of a defence: received, readable, eligible, published, staked, broken or expired, checked, paid."""
 
     RECEIVED = "received"
     READABLE = "readable"
@@ -44,11 +44,11 @@ class DefenceStatus(StrEnum):
 
 
 ANSWERING = frozenset({DefenceStatus.ELIGIBLE, DefenceStatus.PUBLISHED, DefenceStatus.STAKED, DefenceStatus.BROKEN})
-"""Those that are asked about the pictures of a week."""
+"""The stages in which a defence is asked about the pictures of a week."""
 
 
 class PictureStatus(StrEnum):
-    """How far a picture is: received, rating once it is public, valid or invalid, and settled."""
+    """The stages of a picture: received; rating, once it is public; valid or invalid. See also `Picture.settled`."""
 
     RECEIVED = "received"
     RATING = "rating"
@@ -58,7 +58,7 @@ class PictureStatus(StrEnum):
 
 @dataclass
 class Defence:
-    """A defence, and what became of it. `why` says why it was refused, `code_is_closed` that it has no source (U3)."""
+    """A defence and its history. `why` is the reason if it was refused."""
 
     id: str
     team: str
@@ -68,34 +68,34 @@ class Defence:
     status: DefenceStatus = DefenceStatus.RECEIVED
     why: str = ""
     tested_on: tuple[str, ...] = ()
-    """The pictures that were valid when the board found it readable: it is tested on them (U2)."""
+    """The pictures that were valid when the board found it readable, on which it is tested (U2)."""
     tested_at: datetime | None = None
     tested_in: str = ""
-    """The week in which it became eligible, "" where none was open."""
+    """The week in which it was tested, "" if none was open."""
     published_at: datetime | None = None
     batch: str = ""
     staked_at: datetime | None = None
     answers: dict[str, str | None] = field(default_factory=dict)
-    """Picture -> the class that it labelled it as, None where it abstained (U1)."""
+    """Picture -> the defence's label, None if it abstained or gave no answer (U1)."""
     faults: set[str] = field(default_factory=set)
-    """Pictures to which it gave no answer at all; they are among `answers` too (U7)."""
+    """Pictures to which it gave no answer at all. They are in `answers`, too (U7)."""
     other_seeds: dict[str, list[str | None]] = field(default_factory=dict)
     broken_by: list[str] = field(default_factory=list)
     """Settled valid pictures that it labelled as the other class, in the order of the ledger."""
     broken_at: datetime | None = None
-    """When the first of them was noted."""
+    """When the first of them was recorded."""
     confirmed: dict[str, str] = field(default_factory=dict)
     """Rejected picture -> the member who confirmed the rejection (U11)."""
 
     @property
     def code_is_closed(self) -> bool:
-        """Whether nobody can read its code."""
+        """Whether it has no published source (U3)."""
         return not self.source
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the board or a panel decided about a picture, with the reason for everybody (U8).
+    """A decision of the board or a panel about a picture, with its public reason (U8).
 
     `by` is "board" or "panel"; `outcome` is "valid: CLASS", "invalid", "withheld" or "report dismissed".
     """
@@ -108,7 +108,7 @@ class Decision:
 
 @dataclass
 class Picture:
-    """A picture that a team handed in. `appeals` are those against its ruling, `withheld` whether its pixels are."""
+    """A picture of a team. `appeals` are the appeals against its ruling; `withheld`: nobody is shown its pixels."""
 
     id: str
     team: str
@@ -120,22 +120,22 @@ class Picture:
     status: PictureStatus = PictureStatus.RECEIVED
     ratings: list[Rating] = field(default_factory=list)
     dismissed: set[str] = field(default_factory=set)
-    """Raters whose reports the board dismissed."""
+    """The raters whose reports of it the board dismissed."""
     ruling: Ruling | None = None
     ruled_at: datetime | None = None
     class_name: str | None = None
-    """What a valid picture shows, also after an appeal or the board's own ruling."""
+    """The class that a valid picture shows, by its raters, an appeal or the board's ruling."""
     appeals: list[str] = field(default_factory=list)
     settled: bool = False
     withheld: bool = False
     members: set[str] = field(default_factory=set)
-    """Members of the board who voted about it: they do not confirm its rejection (U11)."""
+    """The board members who voted about it. They may not confirm its rejection (U11)."""
     decisions: list[Decision] = field(default_factory=list)
-    """What was decided about it after its raters, in order (U8)."""
+    """The decisions of the board and of panels about it, in order (U8)."""
 
     @property
     def is_rejected(self) -> bool:
-        """Whether it is invalid for good."""
+        """Whether it is invalid and settled."""
         return self.settled and self.status is PictureStatus.INVALID
 
     @property
@@ -146,76 +146,76 @@ class Picture:
 
 @dataclass
 class Appeal:
-    """An objection to the ruling on a picture, and the answers of its panel, where one was called (U8)."""
+    """An appeal against the ruling on a picture, with the ratings of its panel if one was called (U8)."""
 
     id: str
     picture: str
     team: str
     text: str = ""
-    """What the team says, "" in a ledger as everybody sees it."""
+    """The team's text, "" in a redacted ledger."""
     has_panel: bool = False
     panel: list[Rating] = field(default_factory=list)
     decision: Decision | None = None
 
     @property
     def decided(self) -> bool:
-        """Whether it was decided."""
+        """Whether the appeal was decided."""
         return self.decision is not None
 
 
 @dataclass
 class State:
-    """An unrestricted contest as its ledger tells it. `fold.apply` is the only way to learn more."""
+    """The state of an unrestricted contest, which follows from its ledger. Only `fold.apply` changes it."""
 
     rules: UnrestrictedRules = field(default_factory=UnrestrictedRules)
     redacted: bool = False
-    """Whether the ledger is one as everybody sees it, which does not say who people are."""
+    """Whether the ledger is redacted, so that it does not identify people."""
     season: Season = field(default_factory=Season)
     at: datetime = EPOCH
     """The time of the last event."""
     opened_at: datetime | None = None
     position: int = 0
-    """How many events there were: the place of the last one in the ledger."""
+    """The number of events so far, which is the position of the last one in the ledger."""
     weeks: dict[str, Week] = field(default_factory=dict)
     tzdata: str = ""
     """The release of the time zone database with which the last week was computed."""
     closed_weeks: dict[str, list[str]] = field(default_factory=dict)
-    """Week -> its pictures, once it closed."""
+    """Closed week -> its pictures."""
     week_pictures: list[str] = field(default_factory=list)
-    """The pictures of the week that is open."""
+    """The pictures of the open week."""
     defences: dict[str, Defence] = field(default_factory=dict)
     pictures: dict[str, Picture] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
-    """The pictures that are published and not settled, in the order of the ledger."""
+    """The pictures that are public and not settled, in the order of the ledger."""
     to_ask: dict[str, set[str]] = field(default_factory=dict)
-    """Closed week -> defences that have to be asked about some of its pictures, while they play (U7)."""
+    """Closed week -> the defences that have to be asked about some of its pictures, as long as they play (U7)."""
     rejected: dict[str, None] = field(default_factory=dict)
-    """The pictures that are invalid for good."""
+    """The pictures that are invalid and settled."""
     breaks_to_note: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Defence and picture of every break by a settled picture that no event has noted."""
+    """The defence and the picture of each break by a settled picture that no event has recorded yet."""
     valid: dict[str, None] = field(default_factory=dict)
     """The pictures that are valid now."""
     raters: dict[str, RaterRecord] = field(default_factory=dict)
-    """What each rater answered so far (U6)."""
+    """The record of each rater so far (U6)."""
     receipts: dict[tuple[str, str], str] = field(default_factory=dict)
     """Team and digest of a file -> the picture that it became."""
     uploads: dict[tuple[str, date], int] = field(default_factory=dict)
-    """Team and local day -> how many pictures it handed in."""
+    """Team and local day -> how many pictures the team submitted."""
     admitted: dict[str, str] = field(default_factory=dict)
     """Team -> its preprint, or "" for one that the board admitted (U4)."""
     appeals: dict[str, Appeal] = field(default_factory=dict)
     open_appeals: dict[str, None] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
-    """The cases that the board decided at least once: their votes are public."""
+    """The cases that the board decided at least once, whose votes are public."""
     board: Board = field(default_factory=Board)
     books: Books | None = None
-    """None where nothing is paid."""
+    """None if nothing is paid."""
     people: dict[str, set[str]] = field(default_factory=dict)
-    """Team -> everybody who was in it when it handed something in, or is in it now."""
+    """Team -> the people who were in it when it submitted something, or are in it now."""
     bound: dict[str, set[str]] = field(default_factory=dict)
-    """Team -> everybody who was in it when it handed something in."""
+    """Team -> the people who were in it when it submitted something."""
     is_over: bool = False
-    """Whether what was left of the money went back."""
+    """Whether the remaining money was returned."""
 
     def __post_init__(self) -> None:
         self.zone: ZoneInfo = load_zone(self.rules.time_zone)
@@ -226,12 +226,12 @@ class State:
 
     @property
     def week(self) -> Week | None:
-        """The week that is open, None before the first and after the last."""
+        """The open week, None before the first and after the last week."""
         last = next(reversed(self.weeks.values()), None)
         return None if last is None or last.id in self.closed_weeks else last
 
     def next_week(self) -> Week | None:
-        """Returns the week after the last one that was opened, None where there is none (`rules.last_day`)."""
+        """Returns the week after the last opened one, None after `rules.last_day` or before the contest opened."""
         if self.opened_at is None:
             return None
         ends, before = self.rules.week.ends, next(reversed(self.weeks.values()), None)
@@ -246,15 +246,15 @@ class State:
         return None if over <= found.opens else Week(found.id, found.opens, min(found.closes, over))
 
     def judge(self, picture: Picture) -> Judge:
-        """Returns who rules on a picture of this size."""
+        """Returns the judge for pictures of this picture's size."""
         return Judge(picture.size, self.rules.validity, self.questionnaire)
 
     def appeals_end(self, picture: Picture) -> datetime | None:
-        """Returns until when the ruling on a picture may be appealed against, None while there is none."""
+        """Returns until when teams may appeal against the ruling on a picture, None if there is no ruling."""
         return None if picture.ruled_at is None else picture.ruled_at + timedelta(days=self.rules.appeal_days)
 
     def breaks(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a picture, if its ruling stands, breaks a defence (U7): abstaining is no break."""
+        """Returns whether a picture breaks a defence if its ruling stands (U7). An abstention is no break."""
         if picture.status is not PictureStatus.VALID or picture.id not in defence.answers:
             return False
         if picture.id in defence.faults:
@@ -262,20 +262,20 @@ class State:
         return defence.answers[picture.id] not in (None, picture.class_name)
 
     def lucky(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a break does not show with the majority of other seeds (U13). It counts, and is marked."""
+        """Returns whether at most half of the other seeds break it, too (U13). Such a break counts, and is marked."""
         others = defence.other_seeds.get(picture.id, [])
         wrong = sum(answer not in (None, picture.class_name) for answer in others)
         return bool(others) and wrong <= len(others) // 2
 
     def awaited_answers(self, defence: Defence) -> list[str]:
-        """Returns the public pictures that a defence has to be asked about: all but those that it was tested on.
+        """Returns the public pictures that a defence still has to be asked about. It was tested on none of them.
 
-        None of them is rejected for good, so that each is valid or not settled.
+        Each is valid or not settled, because a settled invalid picture is asked about no more.
         """
         return [each for each in {**self.valid, **self.unsettled} if self.awaits_answer(defence, self.pictures[each])]
 
     def weeks_to_ask(self) -> dict[str, list[str]]:
-        """Returns the closed weeks with pictures that defences have to be asked about, and these defences."""
+        """Returns the defences that still have to be asked about pictures, by the closed week of these pictures."""
         found = {}
         for week, names in self.to_ask.items():
             defences = [self.defences[each] for each in sorted(names)]
@@ -291,7 +291,7 @@ class State:
         return any(self.awaits_answer(defence, self.pictures[each]) for each in self.closed_weeks[week])
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a defence has to be asked about a picture and was not."""
+        """Returns whether a defence still has to be asked about a picture."""
         return (
             picture.status is not PictureStatus.RECEIVED
             and not picture.withheld
@@ -301,11 +301,11 @@ class State:
         )
 
     def threatening(self, defence: Defence) -> list[str]:
-        """Returns the pictures that break a defence unless their ruling changes: they bar it from being staked."""
+        """Returns the pictures that break a defence unless their ruling changes. They bar it from being staked."""
         return [each for each in self.unsettled if self.breaks(defence, self.pictures[each])]
 
     def entrants(self) -> Entrants:
-        """Returns who is in which team, and who gets no prize (U12)."""
+        """Returns the people of each team, and the people who may win no prize (U12)."""
         barred = dict.fromkeys(self.season.organizer_keys(), "an organizer")
         board = {person.identity_key for person in self.season.roles[Role.BOARD].values()}
         seated = {*self.board.members.values(), *(p for case in self.board.outside.values() for p in case.values())}
@@ -313,7 +313,7 @@ class State:
         return Entrants({team: frozenset(people) for team, people in self.people.items()}, barred)
 
     def teams_of(self, question: str) -> frozenset[str]:
-        """Returns the teams that a question is about. Raises KeyError where there is no such case."""
+        """Returns the teams that a question is about. Raises KeyError if its subject does not exist."""
         kind, _, subject = question.partition(":")
         match kind:
             case "readable":
@@ -337,14 +337,14 @@ class State:
         raise KeyError(question)
 
     def picture_of(self, question: str) -> Picture | None:
-        """Returns the picture that a question is about, None where it is about none."""
+        """Returns the picture that a question is about, None if it is about none."""
         kind, subject = question.split(":")[:2]
         if kind in ("report", "overrule"):
             return self.pictures[subject]
         return self.pictures[self.appeals[subject].picture] if kind == "appeal" else None
 
     def teams_of_picture(self, picture: Picture) -> frozenset[str]:
-        """Returns the team of a picture, and those whose defences it breaks or would break if it were ruled valid."""
+        """Returns a picture's team, and the teams whose defences it breaks or would break if it were ruled valid."""
         others = {
             each.team
             for each in self.defences.values()
@@ -354,13 +354,13 @@ class State:
         return frozenset({picture.team, *others})
 
     def worklist(self, defence: Defence) -> list[str]:
-        """Returns the rejected pictures whose rejection a member still has to confirm before its prize (U11)."""
+        """Returns the pictures whose rejection a board member has to confirm before a defence's prize (U11)."""
         return [each for each in self.rejected if self.awaits_confirmation(defence, self.pictures[each])]
 
     def awaits_confirmation(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a rejection is on a staked defence's worklist: of a picture submitted against it (U11).
+        """Returns whether a board member has to confirm a picture's rejection before a staked defence's prize (U11).
 
-        That is one that was received after the defence was published and before it had held long enough.
+        That concerns pictures that were received after the defence was published and before it had held long enough.
         """
         end, published = self.stake_ends(defence), defence.published_at
         if end is None or published is None or not published <= picture.received < end:
@@ -368,11 +368,11 @@ class State:
         return picture.is_rejected and picture.id not in defence.confirmed
 
     def stake_ends(self, defence: Defence) -> datetime | None:
-        """Returns when a staked defence has held long enough: so many times 24 hours, None where it is not staked."""
+        """Returns when a staked defence has held for `rules.days_unbroken` times 24 hours, None if it is not staked."""
         return None if defence.staked_at is None else defence.staked_at + timedelta(days=self.rules.days_unbroken)
 
     def staked_defence(self, defence: Defence) -> StakedDefence:
-        """Returns a staked defence as the rules about prizes see it, with all that is not settled."""
+        """Returns a staked defence as `prizes` needs it. Raises ValueError if it is not staked."""
         if defence.staked_at is None:
             raise ValueError(f"{defence.id} is not staked")
         broken = [self.pictures[each] for each in defence.broken_by]
@@ -387,7 +387,7 @@ class State:
         )
 
     def _unsettled(self, defence: Defence) -> Iterator[Unsettled]:
-        # A picture of before the staking matters too: where it breaks the defence, nobody gets what is staked.
+        # A picture from before the staking matters too: if it breaks the defence, nobody gets the stake.
         end = self.stake_ends(defence)
         for each in self._open_pictures(defence):
             if end is None or each.received >= end:
@@ -405,8 +405,8 @@ class State:
     def _open_pictures(self, defence: Defence) -> list[Picture]:
         """Returns the pictures that may be unsettled for a defence, in the order of the ledger.
 
-        Most pictures of a long contest are settled and answered: looking at all of them at each move of money would
-        take time that grows with the square of the contest.
+        Most pictures of a long contest are settled and answered. Looking at all of them at each transfer would take
+        time that grows with the square of the contest's length.
         """
         found = {*self.week_pictures, *self.unsettled, *self.worklist(defence)}
         found |= {picture for name, picture in self.breaks_to_note if name == defence.id}
@@ -424,7 +424,7 @@ class State:
 
 
 def is_defence(side: Side | None) -> bool:
-    """Returns whether what was handed in is a defence."""
+    """Returns whether a submission's side is the defence."""
     return side is Side.DEFENCE
 
 

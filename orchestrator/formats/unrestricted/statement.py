@@ -1,6 +1,6 @@
-"""Statements of accounts of the unrestricted contest: what moved in a period, and what accounts held before and after.
+"""Statements of the unrestricted contest's accounts: transfers of a period, and the balances before and after it.
 
-They are for everybody (U10). Accounts show teams and defences by their ids; who was paid where is not in the ledger.
+They are public (U10). Accounts name teams and defences by their ids; where a payment went is not in the ledger.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _DECEMBER = 12
 
 @dataclass(frozen=True, slots=True)
 class AccountMovement:
-    """What an account held before and after a period, and what came in and went out in it, in smallest units."""
+    """The balance of an account before a period, and what it received and gave in the period, in smallest units."""
 
     account: str
     before: int
@@ -25,13 +25,13 @@ class AccountMovement:
 
     @property
     def after(self) -> int:
-        """What the account held when the period was over."""
+        """The balance at the end of the period."""
         return self.before + self.received - self.given
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The transfers from `since` to before `until`, in their order, and the accounts that held or moved something."""
+    """The transfers from `since` to before `until`, in order, and the accounts with a balance or a transfer."""
 
     currency: str
     since: datetime
@@ -43,7 +43,7 @@ class Statement:
 def statement(
     currency: str, transfers: Iterable[tuple[datetime, Transfer]], since: datetime, until: datetime
 ) -> Statement:
-    """Returns the statement of a period, from all transfers of the contest in their order, with their times."""
+    """Returns the statement of a period. `transfers` are all transfers of the contest in order, with their times."""
     before: dict[str, int] = {}
     received: dict[str, int] = {}
     given: dict[str, int] = {}
@@ -69,7 +69,7 @@ def monthly_statements(
 ) -> Mapping[str, Statement]:
     """Returns a statement for each calendar month of the contest's zone, from the first transfer to the last.
 
-    Its key is such as `2027-01`. A month in which nothing moved has one too.
+    An example of a key is `2027-01`. A month without a transfer has a statement, too.
     """
     found: dict[str, Statement] = {}
     if not transfers:

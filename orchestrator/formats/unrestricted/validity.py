@@ -65,12 +65,12 @@ class Rating:
 
 
 class Outcome(StrEnum):
-    """What follows from the ratings of a picture."""
+    """The outcome of the ratings of a picture."""
 
     VALID = "valid"
     INVALID = "invalid"
     MORE_RATERS = "more_raters"
-    """`Ruling.more_raters` have to answer first."""
+    """`Ruling.more_raters` further raters have to answer first."""
     REPORTED = "reported"
     """No further rater sees it until the board has decided about the report."""
     UNDECIDED = "undecided"

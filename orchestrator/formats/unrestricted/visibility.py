@@ -1,6 +1,6 @@
-"""What of an unrestricted contest somebody may see: nothing of a week before it closes (U5), no case of their conflict.
+"""What a person may see of an unrestricted contest: no pictures of an open week (U5), no case of an own conflict (U8).
 
-`application.contests.unrestricted_views` and `board_cases` make pages and the API of what these functions return.
+`application.contests.unrestricted_views` and `board_cases` use these functions for pages and the API.
 """
 
 from datetime import datetime
@@ -12,9 +12,10 @@ from orchestrator.formats.unrestricted.state import Picture, PictureStatus, Stat
 
 
 def visible_pictures(state: State, team: str = "", member: str = "", today: datetime | None = None) -> list[Picture]:
-    """Returns the pictures that a visitor sees: the public ones, and those of their own team before the close (U5).
+    """Returns the pictures that a person may see: the public ones, and also those of `team` before the close (U5).
 
-    A member of the board sees no picture of a team with which they have a conflict; `today` is then needed.
+    A board `member` sees no picture of a team with which that member has a conflict on the day `today`, by default the
+    day of the last event.
     """
     return [
         each
@@ -25,9 +26,9 @@ def visible_pictures(state: State, team: str = "", member: str = "", today: date
 
 
 def tells_of_conflict(state: State, event: FormatEvent, member: str, now: datetime) -> bool:
-    """Returns whether an event of the ledger is of a case or a picture with which a member has a conflict.
+    """Returns whether an event concerns a case or a picture in which a member has a conflict.
 
-    What the board decided about a defence is no case any more: everybody reads it.
+    Decisions of the board about a defence are public, so they do not count as a case.
     """
     cases = [
         f"{kind}:{subject}"
@@ -43,7 +44,7 @@ def tells_of_conflict(state: State, event: FormatEvent, member: str, now: dateti
 
 
 def is_recused(state: State, member: str, teams: frozenset[str], now: datetime) -> bool:
-    """Returns whether a member has a conflict with one of these teams, noted or not noted yet."""
+    """Returns whether a member has a conflict with one of these teams, in the ledger or not recorded yet."""
     return bool(state.board.recusal(member, teams, now.date())) or any(
         unnoted_conflicts(state, member, team) for team in teams
     )

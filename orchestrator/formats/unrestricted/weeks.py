@@ -1,9 +1,9 @@
-"""The weeks of a contest (U5), by the calendar of its own time zone.
+"""The weeks of a contest (U5), in the calendar of its own time zone.
 
-A week closes at the first instant of the local day after its last one: a picture that is received at 23:59:59.999 is
-in, one at 00:00:00 is not. The close is computed from the date and then the zone, so that a week in which clocks
-change has 167 or 169 hours. Zones are read from the package `tzdata` and never from the machine, so that
-`TZDATA_VERSION` is the version that a close was computed with.
+A week closes at the first instant of the local day after its last day: it has a picture that is received at
+23:59:59.999, but not one at 00:00:00. The close is computed from the date and then the zone, so a week in which clocks
+change has 167 or 169 hours. Zones are read from the package `tzdata`, never from the machine, so `TZDATA_VERSION` is
+the release with which a close was computed.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ TZDATA_VERSION: str = tzdata.IANA_VERSION
 """The release of the IANA time zone database, such as `2026f`."""
 _ONE_DAY = timedelta(days=1)
 _ZONE_LENGTH = 60
-"""Characters of the longest name of a zone, with room."""
+"""The longest name of a zone that is accepted, in characters: longer than all that exist."""
 _FINEST = timedelta(seconds=1)
 """Clocks change at whole seconds."""
 
 
 class Weekday(IntEnum):
-    """A day of the week, as `date.weekday` counts them."""
+    """A day of the week, with the numbers of `date.weekday`."""
 
     MONDAY = 0
     TUESDAY = 1
@@ -40,7 +40,7 @@ class Weekday(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """A week of the contest: from `opens` to before `closes`, both in UTC. `id` is such as `2027-W03`."""
+    """A week of the contest, from `opens` to before `closes`, both in UTC. An example of `id` is `2027-W03`."""
 
     id: str
     opens: datetime
@@ -49,7 +49,7 @@ class Week:
 
 @cache
 def load_zone(name: str) -> ZoneInfo:
-    """Returns a time zone by its IANA name, such as `Europe/Berlin`. Raises ValueError where there is none."""
+    """Returns a time zone by its IANA name, such as `Europe/Berlin`. Raises ValueError if there is none."""
     parts = name.split("/")
     if len(name) > _ZONE_LENGTH or not all(part and set(part) <= _ZONE_CHARACTERS for part in parts):
         raise ValueError(f"{show_value(name)} is not the name of a time zone; write one such as Europe/Berlin")
@@ -66,13 +66,13 @@ def load_zone(name: str) -> ZoneInfo:
 def first_instant(day: date, zone: ZoneInfo) -> datetime:
     """Returns the instant, in UTC, at which a local day begins.
 
-    That is its midnight. Where clocks skip it, it is the first instant after; where it comes twice, the first.
+    That is midnight: the first one if it comes twice, and the first instant after the jump if clocks skip it.
     """
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
     instant = midnight.astimezone(UTC)
     if instant.astimezone(zone).replace(tzinfo=None) == midnight.replace(tzinfo=None):
         return instant
-    # Clocks jump over midnight. With the offset before the jump it is at or after the jump, with that after it before.
+    # Clocks jump over midnight. `late`, with the offset before the jump, is at or after it; `early` is before it.
     late, early = instant, midnight.replace(fold=1).astimezone(UTC)
     offset = late.astimezone(zone).utcoffset()
     early -= _FINEST
@@ -91,7 +91,7 @@ def local_day(instant: datetime, zone: ZoneInfo) -> date:
 
 
 def week_at(instant: datetime, zone: ZoneInfo, last_weekday: Weekday) -> Week:
-    """Returns the week that an instant is in."""
+    """Returns the week that contains an instant."""
     day = local_day(instant, zone)
     last_day = day + timedelta(days=(last_weekday - day.weekday()) % 7)
     while (week := week_ending(last_day, zone)).closes <= instant:
@@ -100,12 +100,12 @@ def week_at(instant: datetime, zone: ZoneInfo, last_weekday: Weekday) -> Week:
 
 
 def next_week(week: Week, zone: ZoneInfo, last_weekday: Weekday) -> Week:
-    """Returns the week that opens where one closes."""
+    """Returns the week that opens when a week closes."""
     return Week((found := week_at(week.closes, zone, last_weekday)).id, week.closes, found.closes)
 
 
 def week_ending(last_day: date, zone: ZoneInfo) -> Week:
-    """Returns the week of seven local days whose last one is given. It is called after the ISO week of that day."""
+    """Returns the week of seven local days that ends with `last_day`. Its id is the ISO week of that day."""
     year, number, _ = last_day.isocalendar()
     opens, closes = first_instant(last_day - 6 * _ONE_DAY, zone), first_instant(last_day + _ONE_DAY, zone)
     return Week(f"{year}-W{number:02}", opens, closes)
