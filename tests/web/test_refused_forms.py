@@ -91,21 +91,52 @@ def test_a_refused_seat_keeps_the_name_and_the_case(weeks) -> None:
 
 
 def test_a_refused_decision_keeps_its_reason_as_it_was_typed(weeks) -> None:
-    """With its lines, in the form of its question alone."""
+    """With its lines, in the field of its question alone."""
     case, question = f"/board/cases/appeal:{weeks.appeals['kites']}/", f"appeal:{weeks.appeals['kites']}:invalid"
-    told = page(weeks.client("Bo").post(case, {"act": "decide", "question": question, "reason": TEXT}), 409)
-    assert is_typed("reason", SHOWN, told)
+    told = page(weeks.client("Bo").post(case, {"decide": question, question: TEXT}), 409)
+    assert is_typed(question, SHOWN, told)
     assert told.count("Two of us ran it.") == 1
-    told = page(weeks.client("Bo").post(case, {"act": "decide", "question": question, "reason": "x" * 2001}), 400)
-    assert is_typed("reason", "x" * 2001, told)
+    told = page(weeks.client("Bo").post(case, {"decide": question, question: "x" * 2001}), 400)
+    assert is_typed(question, "x" * 2001, told)
+    told = page(weeks.client("Bo").post(case, {"decide": question, f"appeal:{weeks.appeals['kites']}:bird": TEXT}), 400)
+    assert told.count('<ul class="wrong"') == 1
+    assert is_typed(f"appeal:{weeks.appeals['kites']}:bird", SHOWN, told)
+
+
+@pytest.mark.parametrize("act", ["for", "against", "panel"])
+def test_a_vote_keeps_the_reasons_that_are_typed_on_the_page(weeks, act) -> None:
+    """So does the call of new raters: all of the page is one form. Without a reason the page is loaded anew."""
+    case, question = f"/board/cases/appeal:{weeks.appeals['kites']}/", f"appeal:{weeks.appeals['kites']}"
+    form = re.search(r"<form.*?</form>", page(weeks.client("Bo").get(case), 200).split("<main")[1], re.DOTALL)[0]
+    assert {f'name="{question}:{each}"' in form for each in ("bird", "bicycle", "invalid")} == {True}
+    assert f'<button type="submit" name="{act}"' in form
+    assert " required" not in form
+    sent = {act: f"{question}:invalid", f"{question}:bird": TEXT, f"{question}:invalid": " ", f"{question}:bicycle": ""}
+    told = page(weeks.client("Bo").post(case, sent), 200)
+    assert "It is on the record." in told
+    assert is_typed(f"{question}:bird", SHOWN, told)
+    assert told.count("Two of us ran it.") == 1
+    noted = acts(weeks.folder, events.PanelCalled if act == "panel" else events.VoteCast)[-1]
+    said = noted.appeal if act == "panel" else (noted.question, noted.in_favour)
+    assert said == (weeks.appeals["kites"] if act == "panel" else (f"{question}:invalid", act == "for"))
+    assert weeks.client("Bix").post(case, {"for": f"{question}:invalid"}).status_code == 302
+
+
+def test_a_vote_keeps_the_reason_for_what_is_no_choice_any_more(weeks) -> None:
+    """Others decided so meanwhile: the text is shown to be copied."""
+    case = f"overrule:{weeks.pictures['rejected']}"
+    sent = {"for": f"{case}:bird", f"{case}:invalid": TEXT, f"{case}:bicycle": "It has wheels."}
+    told = page(weeks.client("Bo").post(f"/board/cases/{case}/", sent), 200)
+    assert copied(told) == [SHOWN]
+    assert is_typed(f"{case}:bicycle", "It has wheels.", told)
 
 
 def test_a_decision_that_came_too_late_is_not_lost(weeks) -> None:
     """Another member noted theirs meanwhile: its text is shown to be copied, and nothing about cases is told."""
     case, question = "/board/cases/stake:d3/", "stake:d3"
     for name in ("Bo", "Bix"):
-        assert weeks.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
-    decide = {"act": "decide", "question": question, "reason": TEXT}
+        assert weeks.client(name).post(case, {"for": question}).status_code == 302
+    decide = {"decide": question, question: TEXT}
     assert weeks.client("Bix").post(case, decide).status_code == 302
     told = page(weeks.client("Bo").post(case, decide), 404)
     assert copied(told) == [SHOWN]
@@ -141,7 +172,7 @@ def test_too_many_requests_lose_no_text(weeks, monkeypatch) -> None:
         raise StoreFault("the disk is away")
 
     case = f"/board/cases/appeal:{weeks.appeals['kites']}/"
-    decide = {"act": "decide", "question": f"appeal:{weeks.appeals['kites']}:invalid", "reason": TEXT}
+    decide = {"decide": f"appeal:{weeks.appeals['kites']}:invalid", f"appeal:{weeks.appeals['kites']}:invalid": TEXT}
     with monkeypatch.context() as patched:
         patched.setattr(board, "attempt", broken)
         assert copied(page(weeks.client("Bo").post(case, decide), 503)) == [SHOWN]

@@ -178,7 +178,7 @@ def test_a_recused_member_cannot_vote_by_the_form(world) -> None:
     """A form that b1 sends to the case is answered as if there were none, and no vote is noted."""
     case = f"/board/cases/appeal:{world.appeals['kites']}/"
     question = f"appeal:{world.appeals['kites']}:invalid"
-    answer = world.client("Bea").post(case, {"act": "vote", "question": question, "vote": "for"})
+    answer = world.client("Bea").post(case, {"for": question})
     assert answer.status_code == 404
     assert [each for each in acts(world.folder, events.VoteCast) if each.question == question] == []
 
@@ -342,12 +342,12 @@ def test_the_board_decides_an_appeal_on_its_pages(world) -> None:
     """Two members read the appeal and vote, one notes the decision; then its reason is public, and the case is gone."""
     case = f"/board/cases/appeal:{world.appeals['kites']}/"
     question = f"appeal:{world.appeals['kites']}:invalid"
-    decide = {"act": "decide", "question": question, "reason": "Drawings are no photographs."}
+    decide = {"decide": question, question: "Drawings are no photographs."}
     assert "It is a drawing." in world.client("Bo").get(case).content.decode()
     early = world.client("Bo").post(case, decide)
     assert (early.status_code, "have to" in early.content.decode()) == (409, True)
     for name in ("Bo", "Bix"):
-        assert world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
+        assert world.client(name).post(case, {"for": question}).status_code == 302
     assert world.client("Bix").post(case, decide).status_code == 302
     [ruled] = acts(world.folder, events.AppealRuled)
     assert (ruled.class_name, ruled.vote.recused) == (None, {"b1": "person (kites)"})
@@ -368,8 +368,8 @@ def test_what_a_team_and_the_board_write_is_shown_whole(world) -> None:
     told = world.client("Bix").get(case).content.decode()
     assert [each for each in lines if f'<p dir="auto">{each.rstrip()}' not in told] == []
     for name in ("Bo", "Bix"):
-        assert world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
-    decide = {"act": "decide", "question": question, "reason": "It is alive.\r\nTwo of us know it."}
+        assert world.client(name).post(case, {"for": question}).status_code == 302
+    decide = {"decide": question, question: "It is alive.\r\nTwo of us know it."}
     assert world.client("Bix").post(case, decide).status_code == 302
     told = world.client().get(f"/pictures/{world.pictures['broken']}/").content.decode()
     assert "It is alive.<br>Two of us know it." in told
@@ -379,9 +379,9 @@ def test_what_a_team_and_the_board_write_is_shown_whole(world) -> None:
 def decide_for(world, case: str, question: str) -> None:
     """Has b2 and b3 vote for the answer to a question, and b2 note it."""
     for name in ("Bo", "Bix"):
-        voted = world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"})
+        voted = world.client(name).post(case, {"for": question})
         assert voted.status_code == 302
-    noted = world.client("Bo").post(case, {"act": "decide", "question": question, "reason": "As it is."})
+    noted = world.client("Bo").post(case, {"decide": question, question: "As it is."})
     assert noted.status_code == 302
 
 
@@ -390,7 +390,7 @@ def test_a_panel_decides_an_appeal(world) -> None:
     appeal, picture = world.appeals["kites"], world.pictures["kites"]
     case = f"/board/cases/appeal:{appeal}/"
     assert "New raters are asked" not in world.client("Bo").get(case).content.decode()
-    assert world.client("Bo").post(case, {"act": "panel"}).status_code == 302
+    assert world.client("Bo").post(case, {"panel": "new"}).status_code == 302
     told = world.client("Bix").get(case).content.decode()
     assert ("New raters are asked" in told, "Ask five new raters" in told) == (True, False)
     with open_unrestricted(world.folder) as contest:
@@ -440,7 +440,7 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
     listed = set(re.findall(r"/board/cases/(overrule:\w+)/", member.get("/board/").content.decode()))
     assert listed == {f"overrule:{own[each]}" for each in ("rejected", "waits", "open", "reported")}
     for case in listed:
-        confirmed = member.post(f"/board/cases/{case}/", {"act": "confirm", "defence": "d3"}, follow=True)
+        confirmed = member.post(f"/board/cases/{case}/", {"confirm": "d3"}, follow=True)
         assert "It is on the record." in confirmed.content.decode()
     contest.tick(world.now)
     assert "500.00 EUR to owls, because of d3" in member.get("/board/").content.decode()
@@ -495,8 +495,8 @@ def test_a_decided_appeal_and_a_break_are_mailed_once(world, mails) -> None:
 
     case, question = f"/board/cases/appeal:{world.appeals['kites']}/", f"appeal:{world.appeals['kites']}:bird"
     for name in ("Bo", "Bix"):
-        world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"})
-    world.client("Bo").post(case, {"act": "decide", "question": question, "reason": "It is a photograph."})
+        world.client(name).post(case, {"for": question})
+    world.client("Bo").post(case, {"decide": question, question: "It is a photograph."})
     told = [each for each in mails if "is decided" in each.subject]
     assert {address for each in told for address in each.to} == {
         "fay@fay.example",
@@ -523,8 +523,8 @@ def test_a_reported_picture_is_shown_to_the_board_and_withheld(world) -> None:
     case = f"/board/cases/report:{picture}/"
     assert world.client("Bo").get(f"/board/pictures/report:{picture}/")["Content-Type"] == "image/png"
     for name in ("Bo", "Bix"):
-        world.client(name).post(case, {"act": "vote", "question": f"report:{picture}:withhold", "vote": "for"})
-    decide = {"act": "decide", "question": f"report:{picture}:withhold", "reason": "Nobody has to see it."}
+        world.client(name).post(case, {"for": f"report:{picture}:withhold"})
+    decide = {"decide": f"report:{picture}:withhold", f"report:{picture}:withhold": "Nobody has to see it."}
     assert world.client("Bo").post(case, decide).status_code == 302
     assert world.client().get(f"/pictures/{picture}/file/").status_code == 404
     assert "withheld by the board" in world.client().get(f"/pictures/{picture}/").content.decode()
@@ -534,8 +534,8 @@ def test_a_defence_is_staked_with_reasons_and_the_money_is_on_its_page(world) ->
     """Votes and a reason stake d3 for 100.00 EUR, which the page of money shows; broken d1 cannot be staked."""
     case = "/board/cases/stake:d3/"
     for name in ("Bo", "Bix"):
-        assert world.client(name).post(case, {"act": "vote", "question": "stake:d3", "vote": "for"}).status_code == 302
-    decide = {"act": "decide", "question": "stake:d3", "reason": "Simple to run, and novel."}
+        assert world.client(name).post(case, {"for": "stake:d3"}).status_code == 302
+    decide = {"decide": "stake:d3", "stake:d3": "Simple to run, and novel."}
     assert world.client("Bo").post(case, decide).status_code == 302
     [staked] = acts(world.folder, events.DefencesStaked)
     assert staked.criteria == {"d3": "Simple to run, and novel."}
@@ -613,7 +613,7 @@ def test_organizers_read_who_did_what(world) -> None:
 def test_an_organizer_on_the_board_finds_no_case_of_a_conflict(world) -> None:
     """Who did what, and what waits, leave out the appeal of the kites, its picture and the votes about it (U8)."""
     picture, appeal = world.pictures["kites"], world.appeals["kites"]
-    question = {"act": "vote", "question": f"appeal:{appeal}:bird", "vote": "for"}
+    question = {"for": f"appeal:{appeal}:bird"}
     assert world.client("Bo").post(f"/board/cases/appeal:{appeal}/", question).status_code == 302
     pages = ("/organize/", "/organize/ledger/", "/organize/weeks/")
     with seasons.administer(world.folder, "desk", world.clock) as admin:
@@ -667,9 +667,9 @@ def test_a_refused_defence_says_why(world) -> None:
     state = "/my/owls/submissions/d4/"
     assert "the review board votes whether its code can be read" in world.client("Oda").get(state).content.decode()
     for name in ("Bo", "Bix"):
-        vote = {"act": "vote", "question": "readable:d4", "vote": "against"}
+        vote = {"against": "readable:d4"}
         assert world.client(name).post("/board/cases/readable:d4/", vote).status_code == 302
-    decide = {"act": "decide", "question": "readable:d4", "reason": "It is packed."}
+    decide = {"decide": "readable:d4", "readable:d4": "It is packed."}
     assert world.client("Bo").post("/board/cases/readable:d4/", decide).status_code == 302
     assert "refused: not readable: It is packed." in world.client("Oda").get(state).content.decode()
     public = world.client().get("/teams/owls/").content.decode()
@@ -1022,10 +1022,10 @@ def test_one_week_in_a_browser(person, world, tmp_path) -> None:
     for name in ("Bo", "Bix"):
         become(person, world, name)
         person.go(f"/board/cases/appeal:{world.appeals['kites']}/")
-        person.driver.find_element(By.XPATH, "//tr[contains(., 'not valid')]//button[@value='for']").click()
+        person.driver.find_element(By.XPATH, "//tr[contains(., 'not valid')]//button[@name='for']").click()
         chromium.wait(person.driver, lambda: "It is on the record." in person.driver.page_source, "the vote")
-    reason = "//form[.//button[contains(., 'Note: It is not valid')]]//textarea"
-    person.driver.find_element(By.XPATH, reason).send_keys("It is a drawing.")
+    reason = person.driver.find_element(By.NAME, f"appeal:{world.appeals['kites']}:invalid")
+    reason.send_keys("It is a drawing.")
     found += looked_at(person)
     person.press("Note: It is not valid")
     assert [each.reason for each in acts(world.folder, events.AppealRuled)] == ["It is a drawing."]

@@ -3,21 +3,24 @@
 `board_cases` makes every list, so a member's pages never show a case in which that member has a conflict.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, Self
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpResponseBase
+from django.http import Http404, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
-from orchestrator.application.contests.board_cases import Case, Choice
+from orchestrator.application.contests.board_cases import Case
 from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import week_mails
 from orchestrator.web.organizer_forms import ReasonField
@@ -31,14 +34,31 @@ from orchestrator.web.templating import render
 from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
 
 
-class DecisionForm(RowForm):
-    """Records the board's decision on a question, with a public reason."""
+class DecisionForm(forms.Form):
+    """The reasons for everything that a case may be decided by, each in a field with the name of its question.
 
-    row_fields = ("question",)
-    question = forms.CharField(widget=forms.HiddenInput, max_length=500)
-    reason = ReasonField(
-        label="Reason{}", help_text="Everybody reads it. For a staking, it answers the criteria of the contest."
-    )
+    All are in the page's one form, so that whoever votes or asks for something else does not lose what they typed. A
+    browser that demanded one of them would let nobody vote.
+    """
+
+    use_required_attribute = False
+
+    def __init__(self, labels: Mapping[str, str], *args: object, decided: str = "", **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever Django's takes
+        for number, (question, label) in enumerate(labels.items(), 1):
+            field = ReasonField(
+                required=question == decided,
+                label=label,
+                help_text="Everybody reads it. For a staking, it answers the criteria of the contest.",
+            )
+            field.widget.attrs["id"] = f"reason-{number}"  # a question may have blanks
+            self.fields[question] = field
+
+    @classmethod
+    def of_case(cls, found: Case, *args: object, **kwargs: Any) -> Self:
+        """Returns the form of a case. What the votes say of readability is one choice alone, and needs no words."""
+        labels = {each.question: f"Reason: {each.words}" for each in found.choices}
+        return cls({found.id: "Reason"} if found.id.startswith("readable:") else labels, *args, **kwargs)
 
 
 class WaiverForm(RowForm):
@@ -84,38 +104,48 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     if found is None:
         return _no_case(visit)
     member = contest.read(lambda state: next(each for each in names if each in state.board.members_of(case)))
-    sent = DecisionForm(visit.request.POST) if visit.request.POST.get("act") == "decide" else None
-    problem = ""
-    if visit.request.method == "POST" and (sent is None or sent.is_valid()):
-        problem = attempt(lambda at: _act(visit, contest, found, member, sent, at), visit)
+    sent, problem = visit.request.POST, ""
+    decided, typed = sent.get("decide", ""), _typed_reasons(found, sent)
+    shown, form = found, DecisionForm.of_case(found, sent or None, decided=decided)
+    if visit.request.method == "POST" and decided not in form.errors:
+        problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
         if not problem:
-            if found.picture and visit.request.POST.get("act") == "decide":
-                if case.startswith("appeal:"):
-                    week_mails.tell_of_decisions(visit.site)
-                else:
-                    week_mails.picture_ruled(visit.site, contest, found.picture)
+            _tell_of_ruling(visit, contest, found)
             messages.success(visit.request, "It is on the record.")
+            typed.pop(decided, None)
             still = contest.read(lambda state: board_cases.find_case(state, member, case, visit.site.clock()))
-            return redirect("board") if still is None else redirect("board-case", case=case)
+            if still is None or not typed:
+                return redirect("board") if still is None else redirect("board-case", case=case)
+            shown, form = still, DecisionForm.of_case(still, initial=typed)
+    gone = typed.keys() - {each.question for each in shown.choices}
     viewer = unrestricted_views.Viewer(member=member)
-    picture = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, found.picture, now))
-    rows = (({"question": each.question}, _about(each)) for each in found.choices)
-    decisions = row_forms(DecisionForm, rows, sent)
+    picture = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, shown.picture, now))
     return render(
         visit,
         "weeks/case.html.j2",
-        case=found,
+        case=shown,
         picture=picture,
-        decisions=list(zip(found.choices, decisions, strict=True)),
+        decisions=[(each, form[each.question]) for each in shown.choices],
         problem=problem,
-        lost=lost_form(sent, decisions),
-        status=REFUSED if problem else 400 if sent is not None else 200,
+        lost=DecisionForm(dict.fromkeys(sorted(gone), "Reason"), typed),
+        status=REFUSED if problem else 400 if form.errors else 200,
     )
 
 
-def _about(choice: Choice) -> str:
-    """Returns the suffix of the label of a choice's reason; "" for readability, the only choice of its case."""
-    return "" if choice.question.startswith("readable:") else f": {choice.words}"
+def _tell_of_ruling(visit: Visit, contest: UnrestrictedContest, found: Case) -> None:
+    """Mails what was decided about the picture of a case."""
+    if not found.picture or "decide" not in visit.request.POST:
+        return
+    if found.id.startswith("appeal:"):
+        week_mails.tell_of_decisions(visit.site)
+    else:
+        week_mails.picture_ruled(visit.site, contest, found.picture)
+
+
+def _typed_reasons(found: Case, sent: QueryDict) -> dict[str, str]:
+    """Returns the reasons that were sent, by their questions: also by those that the case does not ask any more."""
+    texts = {name: str(text) for name, text in sent.items() if case_of(name) == found.id}
+    return {question: text for question, text in texts.items() if text.strip()}
 
 
 def _no_case(visit: Visit) -> HttpResponseBase:
@@ -176,37 +206,29 @@ def _member(visit: Visit, contest: UnrestrictedContest) -> str:
 
 
 def _act(
-    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm | None, at: datetime
+    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm, at: datetime
 ) -> None:
-    """Does the act that a valid form of a case requests. Raises UsageError and Rejected."""
+    """Does what the pressed button of a case asks for. Raises UsageError and Rejected."""
     sent = visit.request.POST
-    match sent.get("act", ""):
-        case "vote":
-            _require_question(found, sent.get("question", ""))
-            in_favour = sent.get("vote") == "for"
-            contest.propose(
-                events.VoteCast(actor=member, member=member, question=sent["question"], in_favour=in_favour), at
-            )
-        case "panel" if found.appeal:
-            contest.propose(events.PanelCalled(actor=member, member=member, appeal=found.appeal), at)
-        case "confirm":
-            event = validated(
-                events.RejectionConfirmed,
-                actor=member,
-                member=member,
-                defence=sent.get("defence", ""),
-                picture=found.picture,
-            )
-            contest.propose(event, at)
-        case "decide" if form is not None:
-            said = form.cleaned_data
-            _require_question(found, said["question"])
-            batch = f"batch-{contest.read(lambda state: state.position)}"
-            command = board_cases.decision(said["question"], said["reason"], member, batch)
-            if command is not None:
-                contest.act(command, at)
-        case _:
-            raise UsageError("nothing was chosen; choose one of the actions on this page")
+    if question := sent.get("for") or sent.get("against"):
+        _require_question(found, question)
+        vote = events.VoteCast(actor=member, member=member, question=question, in_favour="for" in sent)
+        contest.propose(vote, at)
+    elif "panel" in sent and found.appeal:
+        contest.propose(events.PanelCalled(actor=member, member=member, appeal=found.appeal), at)
+    elif "confirm" in sent:
+        event = validated(
+            events.RejectionConfirmed, actor=member, member=member, defence=sent["confirm"], picture=found.picture
+        )
+        contest.propose(event, at)
+    elif question := sent.get("decide", ""):
+        _require_question(found, question)
+        batch = f"batch-{contest.read(lambda state: state.position)}"
+        command = board_cases.decision(question, form.cleaned_data[question], member, batch)
+        if command is not None:
+            contest.act(command, at)
+    else:
+        raise UsageError("nothing was chosen; choose one of the actions on this page")
 
 
 def _require_question(found: Case, question: str) -> None:
