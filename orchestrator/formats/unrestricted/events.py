@@ -110,6 +110,18 @@ def _cause_in_words(cause: str) -> str:
     return words[kind]
 
 
+class _DefenceEvent(FormatEvent):
+    """What happens to one defence. `effect` is its line in the defence's history, beside the reason."""
+
+    effect: ClassVar[str]
+    defence: Name
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns the line."""
+        del task
+        return (self.effect, self.reason) if submission == self.defence else None
+
+
 # Weeks
 
 
@@ -206,18 +218,13 @@ class DefenceTested(FormatEvent):
         return counts + broken
 
 
-class DefencePublished(FormatEvent):
+class DefencePublished(_DefenceEvent):
     """A defence was published as a whole (U3): its code is at `source`; `digest` is the digest of the program."""
 
+    effect: ClassVar[str] = "Published"
     kind: Literal["unrestricted.defence_published"] = "unrestricted.defence_published"
-    defence: Name
     digest: Line
     source: Line
-
-    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns that it is published."""
-        del task
-        return ("Published", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence was published, and where."""
@@ -247,18 +254,13 @@ class DefencesStaked(FormatEvent):
         return "\n\n".join(f"{defence}: {why}" for defence, why in self.criteria.items())
 
 
-class StakePaid(FormatEvent):
+class StakePaid(_DefenceEvent):
     """A team paid the stake on its own defence, which is staked from now on (U9)."""
 
+    effect: ClassVar[str] = "Staked by its team"
     kind: Literal["unrestricted.stake_paid"] = "unrestricted.stake_paid"
-    defence: Name
     reference: Annotated[str, Field(min_length=1, max_length=200)]
     transfers: list[TransferRecord]
-
-    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns that it is staked."""
-        del task
-        return ("Staked by its team", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence's stake was paid."""
@@ -290,33 +292,24 @@ class AnswersRecorded(FormatEvent):
         return f"recorded what {self.defence} answers to pictures of {self.week}"
 
 
-class DefenceBroken(FormatEvent):
+class DefenceBroken(_DefenceEvent):
     """A defence labelled a settled valid picture as the other class (U7)."""
 
+    # A member of the board with a conflict is not to read by what (U8).
+    effect: ClassVar[str] = "Broken by a valid picture"
     kind: Literal["unrestricted.defence_broken"] = "unrestricted.defence_broken"
-    defence: Name
     picture: Handle
-
-    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns that it is broken; a member of the board with a conflict is not to read by what (U8)."""
-        del task
-        return ("Broken by a valid picture", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence is broken by which picture."""
         return f"noted that the picture {self.picture} breaks {self.defence}"
 
 
-class DefenceExpired(FormatEvent):
+class DefenceExpired(_DefenceEvent):
     """A staked defence held for as long as it has to, and every picture of that time is settled."""
 
+    effect: ClassVar[str] = "Was not broken in the required time"
     kind: Literal["unrestricted.defence_expired"] = "unrestricted.defence_expired"
-    defence: Name
-
-    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns that it held."""
-        del task
-        return ("Was not broken in the required time", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence held."""
@@ -337,16 +330,11 @@ class RejectionConfirmed(FormatEvent):
         return f"confirmed that the picture {self.picture} is invalid, for the prize of {self.defence}"
 
 
-class DefenceChecked(FormatEvent):
+class DefenceChecked(_DefenceEvent):
     """Every rejection that a defence's prize depends on was confirmed, see `State.awaits_confirmation` (U11)."""
 
+    effect: ClassVar[str] = "Every rejected picture is confirmed"
     kind: Literal["unrestricted.defence_checked"] = "unrestricted.defence_checked"
-    defence: Name
-
-    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
-        """Returns that the prize may be paid."""
-        del task
-        return ("Every rejected picture is confirmed", self.reason) if submission == self.defence else None
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence was checked."""
