@@ -394,6 +394,11 @@ class Format(ABC, Generic[R]):
         del season
         return ""
 
+    def withdrawal_obstacle(self, season: Season, submission: str) -> str:
+        """Returns what was decided about a submission so that its team cannot withdraw it. Default: "", nothing."""
+        del season, submission
+        return ""
+
     def release_problems(self, submission: SourceRelease) -> list[Problem]:
         """Returns what a submission still has to publish to be ranked in the end (A6). Default: nothing."""
         del submission

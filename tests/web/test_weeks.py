@@ -452,7 +452,16 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
     paid = {"act": "paid", "award": award, "reference": "by bank, 7/19"}
     assert world.client("Org").post("/organize/weeks/", paid).status_code == 302
     assert "by bank, 7/19" in world.client().get("/money/").content.decode()
-    assert "paid" in world.client("Oda").get("/my/owls/submissions/d3/").content.decode()
+    own_page = world.client("Oda").get("/my/owls/submissions/d3/").content.decode()
+    assert (
+        '<span dir="auto">Paid: the prize of d3 for 90 days</span>: <span dir="auto">by bank, 7/19</span>' in own_page
+    )
+    assert "It cannot be withdrawn any more: the prize for 90 days was paid." in own_page
+    assert "Withdraw d3" not in own_page
+    refused = world.client("Oda").post("/my/owls/submissions/d3/withdraw/", {"reason": "We are done with it."})
+    assert refused.status_code == 409
+    assert "We are done with it." in refused.content.decode()
+    assert "Withdraw d1" in world.client("Oda").get("/my/owls/submissions/d1/").content.decode()
     assert "1 payment owed" not in world.client("Org").get("/organize/").content.decode()
 
 

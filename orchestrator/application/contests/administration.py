@@ -394,9 +394,14 @@ class ContestAdmin:
         self._record_refusal(submitted, submitted.name, submitted.side, problems)
 
     def withdraw(self, submission: str, reason: str) -> None:
-        """Withdraws a submission for its team. Raises UsageError if it is unknown or already withdrawn."""
+        """Takes a submission back in its team's name.
+
+        Raises UsageError for an unknown one, the second time, and where something was decided about it for good.
+        """
         with self.alone():
             _check_once("withdrawn", submission, self._require_entry(submission).withdrawn)
+            if obstacle := self.contest.format.withdrawal_obstacle(self.season, submission):
+                raise UsageError(f"{submission} cannot be withdrawn any more: {obstacle}")
             self.append_event(
                 validated(contest_events.SubmissionWithdrawn, actor=self.actor, id=submission, reason=reason)
             )

@@ -308,7 +308,7 @@ def _confirmations(state: State) -> Iterator[CaseLine]:
 
 def _awards(state: State) -> Iterator[CaseLine]:
     for each in state.books.unpaid() if state.books else ():
-        if each.defence in state.defences and each.team:
+        if each.is_prize:
             yield CaseLine(f"withhold:{each.id}", _award(state, each.id))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.contest_events import FormatEvent, Handle, NameOf
-from orchestrator.formats.unrestricted.money import MAX_UNITS, REASON_LIMIT, Transfer, TransferKind
+from orchestrator.formats.unrestricted.money import MAX_UNITS, REASON_LIMIT, Transfer, TransferKind, read_award
 from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
@@ -93,7 +93,7 @@ def _question_in_words(question: str) -> str:
         "appeal": f"in the appeal {about}, the picture {found}",
         "overrule": f"the picture {about} {found}",
         "report": f"the picture {about} is {'withheld' if outcome == 'withhold' else 'shown to raters'}",
-        "withhold": f"the award {subject} is withheld",
+        "withhold": f"{read_award(subject)[1]} is withheld",
     }
     return words.get(kind, question)
 
@@ -588,6 +588,13 @@ class MoneyMoved(FormatEvent):
     cause: Annotated[str, Field(pattern=r"^(accounts|end|stake:.+|prize:[0-9]+)$", max_length=200)]
     transfers: Annotated[list[TransferRecord], Field(min_length=1)]
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns what is owed because of a defence from now on."""
+        del task
+        awards = [read_award(each.transfer().id) for each in self.transfers]
+        owed = [words for defence, words in awards if defence == submission]
+        return (f"Owed: {', '.join(owed)}", self.reason) if owed else None
+
     def in_words(self, _: NameOf) -> str:
         """Returns the cause."""
         return f"moved money by the rules: {_cause_in_words(self.cause)}"
@@ -600,9 +607,15 @@ class PrizePaid(FormatEvent):
     award: Line
     reference: Annotated[str, Field(min_length=1, max_length=200)]
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns what was paid because of a defence, with the reference, which is on the page of money too."""
+        del task
+        defence, words = read_award(self.award)
+        return (f"Paid: {words}", self.reference) if submission == defence else None
+
     def in_words(self, _: NameOf) -> str:
         """Returns which award was paid."""
-        return f"noted that the award {self.award} was paid, with the reference {self.reference}"
+        return f"noted that {read_award(self.award)[1]} was paid, with the reference {self.reference}"
 
 
 class PrizeWithheld(FormatEvent):
@@ -613,9 +626,15 @@ class PrizeWithheld(FormatEvent):
     vote: Vote
     reason: PublicReason
 
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns which prize of a defence, or for breaking it, is withheld, with the reason."""
+        del task
+        defence, words = read_award(self.award)
+        return (f"Withheld: {words}", self.reason) if submission == defence else None
+
     def in_words(self, _: NameOf) -> str:
         """Returns which award was withheld, with the votes."""
-        return f"noted that the board withholds the award {self.award} ({self.vote.in_words()})"
+        return f"noted that the board withholds {read_award(self.award)[1]} ({self.vote.in_words()})"
 
 
 EVENT_TYPES: tuple[type[FormatEvent], ...] = (

@@ -26,6 +26,7 @@ from orchestrator.domain.tasks import Task
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events, rules_in_words
+from orchestrator.formats.unrestricted.money import TransferKind
 from orchestrator.formats.unrestricted.round_names import eligibility_round, week_round
 from orchestrator.formats.unrestricted.rounds import ContestFold
 from orchestrator.formats.unrestricted.rules import ClosedDefences, UnrestrictedRules, rule_warnings
@@ -107,6 +108,13 @@ class Unrestricted(Format[UnrestrictedRules]):
                 case events.WeekOpened():
                     week_is_open = True
         return [SeasonRound(name, reveals_labels=not week_is_open, automatic=True) for name in found]
+
+    def withdrawal_obstacle(self, season: Season, submission: str) -> str:
+        """Returns that it got the prize: its place on the board is what the prize was paid for (U10)."""
+        days = self.rules.days_unbroken
+        prize = f"{TransferKind.DEFENCE_PRIZE}:{days}:{submission}"
+        paid = any(isinstance(event, events.PrizePaid) and event.award == prize for event, _ in season.format_events)
+        return f"the prize for {days} days was paid" if paid else ""
 
     def ledger_fold(self, *, redacted: bool = False) -> ContestFold:
         """Returns the fold that decides, from the whole ledger, which defences are asked about which pictures."""

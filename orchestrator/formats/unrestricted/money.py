@@ -234,7 +234,7 @@ _ROUTES: Mapping[TransferKind, tuple[frozenset[str], frozenset[str]]] = MappingP
 
 
 _HALVES = {TransferKind.BREAK_PRIZE: ATTACKERS, TransferKind.DEFENCE_PRIZE: DEFENDERS}
-"""The half that a withheld prize goes back to. A refund is the team's own money and cannot be withheld."""
+"""The half that a withheld prize goes back to."""
 _STAKES = (TransferKind.RESERVED, TransferKind.STAKE_PAID)
 
 
@@ -272,9 +272,31 @@ class Transfer:
         }.get(self.kind, (self.defence,))
         return ":".join((self.kind, *about))
 
+    @property
+    def is_prize(self) -> bool:
+        """Whether it awards a prize, which the board can withhold. A refund is the team's own money."""
+        return self.kind in _HALVES
+
     def entries(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Returns both accounts, each with the amount by which its balance changes."""
         return (self.source, -self.amount), (self.target, self.amount)
+
+
+def read_award(award: str) -> tuple[str, str]:
+    """Returns the defence that an award or a refund is about, by the transfer's id, and what people call it.
+
+    Of an id that is of neither, returns no defence and the id itself.
+    """
+    kind, _, about = award.partition(":")
+    first, _, rest = about.partition(":")
+    match kind:
+        case TransferKind.DEFENCE_PRIZE:
+            return rest, f"the prize of {rest} for {first} days"
+        case TransferKind.BREAK_PRIZE:
+            return first, f"the prize of {rest} for breaking {first}"
+        case TransferKind.STAKE_REFUNDED:
+            return about, f"the refund of the stake on {about}"
+    return "", award
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,7 @@ def _render_submission(
         appeals=own,
         problem=problem,
         withdrawal=withdrawal or WithdrawForm(auto_id="withdraw-%s"),
+        withdrawal_obstacle=visit.site.contest().format.withdrawal_obstacle(visit.season, entry.id),
         correction=correction or CorrectionForm.of_entry(entry),
         appeal=appeal or (AppealForm(subjects, auto_id="appeal-%s") if subjects else None),
         status=409 if problem else 400 if bound else 200,

@@ -1,0 +1,92 @@
+"""What waits for the review board of an unrestricted contest, and what the record says of prizes (U8, U10)."""
+
+from orchestrator.application.contests import board_cases
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.season import Season
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.format import Unrestricted
+
+from ..formats.unrestricted.simulated_contest import SimulatedContest, broken_contest, small_contest
+
+AWARDS = "Awards that are not paid"
+
+
+def history(contest: SimulatedContest, defence: str) -> list[tuple[str, str]]:
+    """Returns what the record says of a defence, each with its reason."""
+    told = [event.effect_on(defence, "t") for event, _ in contest.ledger if isinstance(event, FormatEvent)]
+    return [each for each in told if each is not None]
+
+
+def waiting(contest: SimulatedContest, kind: str, member: str = "b1") -> list[str]:
+    """Returns the ids of the cases of a kind that wait for a member."""
+    found = board_cases.waiting_cases(contest.state, member, contest.now)
+    return [each.id for each in found.get(kind, [])]
+
+
+def pay(contest: SimulatedContest) -> None:
+    """Notes that everything was paid that is owed."""
+    for each in contest.state.books.unpaid():
+        contest.must(contest.propose(events.PrizePaid(actor="desk", award=each.id, reference="transfer 9")))
+
+
+def test_a_refund_is_no_case_of_the_board() -> None:
+    """It is the team's own money, and cannot be withheld: only the prize can, until it is paid (U10)."""
+    contest = small_contest()
+    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.wait(days=91)
+    owed = {each.kind: each.id for each in contest.state.books.unpaid()}
+    assert waiting(contest, AWARDS) == [f"withhold:{owed['defence_prize']}"]
+    refund = f"withhold:{owed['stake_refunded']}"
+    assert board_cases.find_case(contest.state, "b1", refund, contest.now) is None
+    pay(contest)
+    assert waiting(contest, AWARDS) == []
+
+
+def test_a_prize_is_in_the_history_of_its_defence() -> None:
+    """When it is owed, and when it was paid, with the reference that is published; a refund too."""
+    contest = small_contest()
+    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.wait(days=91)
+    pay(contest)
+    assert history(contest, "d1")[-6:] == [
+        ("Was not broken in the required time", ""),
+        ("Owed: the refund of the stake on d1", ""),
+        ("Owed: the prize of d1 for 90 days", ""),
+        ("Every rejected picture is confirmed", ""),
+        ("Paid: the refund of the stake on d1", "transfer 9"),
+        ("Paid: the prize of d1 for 90 days", "transfer 9"),
+    ]
+    assert history(contest, "d2") == []
+
+
+def test_a_prize_for_breaking_a_defence_is_in_its_history() -> None:
+    """Also where the board withholds it, with the reason."""
+    contest = broken_contest()
+    contest.wait(days=8)
+    [award] = [each.id for each in contest.state.books.unpaid()]
+    contest.must(contest.vote(f"withhold:{award}", "b1", "b2"))
+    contest.must(contest.done(commands.withhold_prize(contest.state, contest.now, "desk", award, "They cheated.")))
+    assert history(contest, "d1")[-3:] == [
+        ("Broken by a valid picture", ""),
+        ("Owed: the prize of foxes for breaking d1", ""),
+        ("Withheld: the prize of foxes for breaking d1", "They cheated."),
+    ]
+
+
+def test_who_got_the_prize_does_not_withdraw() -> None:
+    """The place on the board is what was paid for (U10); before, and for an advance, a team may."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.wait(days=91)
+    rules = Unrestricted(contest.state.rules)
+
+    def obstacle(submission: str) -> str:
+        season = Season()
+        for event, at in contest.ledger:
+            season.apply(event, at.isoformat())
+        return rules.withdrawal_obstacle(season, submission)
+
+    assert obstacle("d1") == ""
+    pay(contest)
+    assert obstacle("d1") == "the prize for 90 days was paid"
+    assert obstacle("d2") == ""
