@@ -1,12 +1,19 @@
 """What waits for the review board of an unrestricted contest, and what the record says of prizes (U8, U10)."""
 
 from orchestrator.application.contests import board_cases
-from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role, RoleGranted
 from orchestrator.domain.season import Season
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.format import Unrestricted
 
-from ..formats.unrestricted.simulated_contest import SimulatedContest, broken_contest, small_contest
+from ..formats.unrestricted.simulated_contest import (
+    BICYCLE,
+    SimulatedContest,
+    answers,
+    broken_contest,
+    handle,
+    small_contest,
+)
 
 AWARDS = "Awards that are not paid"
 
@@ -90,3 +97,59 @@ def test_who_got_the_prize_does_not_withdraw() -> None:
     pay(contest)
     assert obstacle("d1") == "the prize for 90 days was paid"
     assert obstacle("d2") == ""
+
+
+def recuse(contest: SimulatedContest, *members: str) -> None:
+    """Lets members declare a conflict with the kites."""
+    for each in members:
+        body = {"member": each, "team": "kites", "source": "declared"}
+        contest.must(contest.propose(events.ConflictNoted(actor=each, **body)))
+
+
+def make_organizer(contest: SimulatedContest, person: str) -> None:
+    """Gives somebody the role of an organizer."""
+    record = PersonRecord(id=person, name="somebody")
+    contest.learn(RoleGranted(actor="desk", person=record, role=Role.ORGANIZER))
+
+
+def test_somebody_is_told_of_a_case_with_too_few_members() -> None:
+    """A member without a conflict, where the only organizer has one; nobody learns of a case of their own (U8)."""
+    contest = small_contest()
+    make_organizer(contest, "two@lab.example")  # who is b2
+    contest.add_team("kites")
+    contest.receive_defence("d2", "kites")
+
+    def told(*members: str) -> list[list[str]]:
+        found = (board_cases.undecidable_cases(contest.state, each, contest.now) for each in members)
+        return [[case.id for case in cases] for cases in found]
+
+    assert told("b1", "b2", "b3") == [[], [], []]
+    recuse(contest, "b2", "b3")
+    assert board_cases.short_cases(contest.state, contest.now, ["b2"]) == []
+    assert told("b1", "b2", "b3") == [["readable:d2"], [], []]
+    assert board_cases.find_case(contest.state, "b1", "readable:d2", contest.now).is_short
+    assert board_cases.untold_cases(contest.state, contest.now) == 0
+    recuse(contest, "b1")
+    assert told("b1", "b2", "b3") == [[], [], []]
+    assert board_cases.untold_cases(contest.state, contest.now) == 1
+    make_organizer(contest, "other@else.example")
+    assert board_cases.untold_cases(contest.state, contest.now) == 0
+
+
+def test_members_are_told_of_a_rejection_that_nobody_may_confirm() -> None:
+    """Those who voted about its picture, and no organizer who has a conflict with it (U11)."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=98)
+    case = f"overrule:{handle(1)}"
+    contest.must(contest.vote(f"{case}:bird", "b1", "b2", in_favour=False))
+    body = {"member": "b3", "team": "foxes", "source": "declared"}
+    assert board_cases.undecidable_cases(contest.state, "b1", contest.now) == []
+    contest.must(contest.propose(events.ConflictNoted(actor="b3", **body)))
+    told = [board_cases.undecidable_cases(contest.state, each, contest.now) for each in ("b1", "b2", "b3")]
+    assert [[each.id for each in cases] for cases in told] == [[case], [case], []]
+    assert board_cases.untold_cases(contest.state, contest.now) == 0

@@ -466,7 +466,7 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
 
 
 def test_who_voted_about_a_picture_is_not_asked_to_confirm_its_rejection(world) -> None:
-    """It is in no list of theirs; its case says that another member confirms it, and organizers that there is none."""
+    """It is not among what they may confirm: another member does, and two pages say where there is none."""
     from orchestrator.web import contest_site
 
     appeal, picture = world.appeals["kites"], world.pictures["kites"]
@@ -474,9 +474,10 @@ def test_who_voted_about_a_picture_is_not_asked_to_confirm_its_rejection(world) 
     decide_for(world, "/board/cases/stake:d3/", "stake:d3")
     world.now += timedelta(days=4)
     contest_site.current_site().unrestricted().tick(world.now)  # as a worker does
-    listed = world.client("Bo").get("/board/").content.decode()
+    missing, listed = world.client("Bo").get("/board/").content.decode().split("Rejections to confirm")
     assert f"overrule:{world.pictures['rejected']}" in listed
     assert f"overrule:{picture}" not in listed
+    assert f"overrule:{picture}" in missing.split("More members are needed")[1]
     case = world.client("Bo").get(f"/board/cases/overrule:{picture}/").content.decode()
     assert "You voted about this picture, so that another member confirms its rejection" in case
     assert "Confirm the rejection" not in case
@@ -862,6 +863,10 @@ def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
     declare = {"act": "declare", "team": "kites", "source": "declared"}
     assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302
     assert f"<code>{appeal}</code>" in organizer.get(desk).content.decode()
+    pages = {name: world.client(name).get("/board/").content.decode() for name in ROLES[Role.BOARD]}
+    assert [name for name, page in pages.items() if "More members are needed" in page] == ["Bix"]
+    case = world.client("Bix").get(f"/board/cases/{appeal}/").content.decode()
+    assert "Too few members may vote on this case" in case
     seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "o1"}
     assert organizer.post(desk, seat | {"case": "appeal:0"}).status_code == 409
     assert organizer.post(desk, seat | {"case": appeal}).status_code == 302

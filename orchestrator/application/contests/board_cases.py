@@ -10,6 +10,8 @@ from functools import partial
 from itertools import islice
 
 from orchestrator.application.contests.unrestricted_contest import Command
+from orchestrator.domain.contest_events import Role
+from orchestrator.domain.name_matching import person_key
 from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.checks import case_of, vote_on
 from orchestrator.formats.unrestricted.events import INVALID, Vote
@@ -45,7 +47,7 @@ class Case:
     `picture` and `defences` are ids. `objection` is the text of the appealing team, and `appeal` the id of an appeal
     whose panel may still be called; "" otherwise. `has_panel` says whether the appeal's new raters were asked.
     `confirmations` are the defences on whose worklist the picture is (U11). `has_voted` says whether this member voted
-    about the picture, and so may not confirm it.
+    about the picture, and so may not confirm it. `is_short` says that too few members may vote.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Case:
     has_panel: bool = False
     confirmations: tuple[str, ...] = ()
     has_voted: bool = False
+    is_short: bool = False
 
 
 LISTED_CASES = 100
@@ -80,16 +83,59 @@ def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> lis
     There are none before the board is large enough to decide anything. `seats` are the caller's names on the board:
     cases in which one of them has a conflict are left out, and another organizer has to seat somebody.
     """
-    found: list[CaseLine] = []
     if len(state.board.members) < MIN_QUORUM:
-        return found
-    for _, lines in _KINDS.values():
-        for each in islice(lines(state), LISTED_CASES):
-            teams = state.teams_of(each.id)
-            able = [who for who in state.board.members_of(each.id) if not is_recused(state, who, teams, now)]
-            if len(able) < MIN_QUORUM and not any(is_recused(state, seat, teams, now) for seat in seats):
-                found.append(CaseLine(each.id, _title(state, each.id)))
-    return found
+        return []
+    return [
+        CaseLine(each.id, _title(state, each.id))
+        for _, lines in _KINDS.values()
+        for each in islice(lines(state), LISTED_CASES)
+        if _is_short(state, each.id, now) and not _has_conflict(state, seats, each.id, now)
+    ]
+
+
+def undecidable_cases(state: State, member: str, now: datetime) -> list[CaseLine]:
+    """Returns the cases of which a member is told that the board is short of members for them (U8, U11).
+
+    Too few may vote, or nobody may confirm the rejection: an organizer who has a conflict with a case is not told.
+    """
+    found = {each.id: each for each in short_cases(state, now)}
+    for picture in unconfirmable_rejections(state, now):
+        case = f"overrule:{picture}"
+        found[case] = CaseLine(case, _title(state, case))
+    return [each for each in found.values() if _may_act(state, member, each.id, now)]
+
+
+def untold_cases(state: State, now: datetime) -> int:
+    """Returns how many cases the board is short of members for, while neither a member nor an organizer is told.
+
+    Each of them has a conflict with the case, so that no more than their number may be said (U8).
+    """
+    waiting = {each.id for each in short_cases(state, now)}
+    waiting |= {f"overrule:{picture}" for picture in unconfirmable_rejections(state, now)}
+    organizers = [_seats_of(state, each.id) for each in state.season.roles[Role.ORGANIZER].values()]
+    return sum(
+        not _able_members(state, case, now) and all(_has_conflict(state, seats, case, now) for seats in organizers)
+        for case in waiting
+    )
+
+
+def _seats_of(state: State, person: str) -> list[str]:
+    taken = (state.board.members, *state.board.outside.values())
+    return [name for seats in taken for name, who in seats.items() if who == person_key(person)]
+
+
+def _is_short(state: State, case: str, now: datetime) -> bool:
+    return len(_able_members(state, case, now)) < MIN_QUORUM
+
+
+def _able_members(state: State, case: str, now: datetime) -> list[str]:
+    """Returns the members of the board for a case who have no conflict with it."""
+    return [who for who in state.board.members_of(case) if not _has_conflict(state, [who], case, now)]
+
+
+def _has_conflict(state: State, seats: Collection[str], case: str, now: datetime) -> bool:
+    teams = state.teams_of(case)
+    return any(is_recused(state, seat, teams, now) for seat in seats)
 
 
 def not_admitted(state: State) -> list[str]:
@@ -122,7 +168,7 @@ def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str]
         case.id.partition(":")[2]
         for case in islice(_confirmations(state), LISTED_CASES)
         if not any(_waits(state, member, case.id, now) for member in state.board.members_of(case.id))
-        and not any(is_recused(state, seat, state.teams_of(case.id), now) for seat in seats)
+        and not _has_conflict(state, seats, case.id, now)
     ]
 
 
@@ -161,6 +207,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
             each.id for each in staked if picture and _confirmable(each) and state.awaits_confirmation(each, picture)
         ),
         has_voted=picture is not None and member in picture.members,
+        is_short=_is_short(state, case, now),
     )
 
 
@@ -204,7 +251,7 @@ def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
     if not exists(state, case):
         return False
     seated = member in state.board.members_of(case_of(case))
-    return seated and not is_recused(state, member, state.teams_of(case), now)
+    return seated and not _has_conflict(state, [member], case, now)
 
 
 def _waits(state: State, member: str, case: str, now: datetime) -> bool:

@@ -90,7 +90,15 @@ def cases(visit: Visit) -> HttpResponseBase:
         return redirect("board-case", case=f"stake:{'+'.join(sorted(together))}")
     waiting = contest.read(lambda state: board_cases.waiting_cases(state, member, now) if member else {})
     defending = contest.read(lambda state: board_cases.defending_teams(state, member, now) if member else [])
-    return render(visit, "weeks/cases.html.j2", member=member, waiting=waiting, defending=defending)
+    undecidable = contest.read(lambda state: board_cases.undecidable_cases(state, member, now) if member else [])
+    return render(
+        visit,
+        "weeks/cases.html.j2",
+        member=member,
+        waiting=waiting,
+        defending=defending,
+        undecidable=undecidable,
+    )
 
 
 @limited(RequestKind.RATING)
