@@ -1,6 +1,6 @@
-"""The checks of `sparring cluster check` that only read a cluster, with remedies; `run_probes` has those that create.
+"""The checks of `sparring cluster check` that only read a cluster. `run_probes` has the checks that create pods.
 
-A cluster's administrator gives rights sparingly. What these credentials may not read is reported as absent, not as OK.
+A cluster's administrator gives few rights. A check that may not read its object is reported as absent, not as OK.
 """
 
 import re
@@ -82,7 +82,7 @@ class ClusterApi(Api, Protocol):
     """The API, with its server's version."""
 
     def server_version(self) -> str:
-        """Returns the server's version, as `v1.37.0`."""
+        """Returns the server's version, such as `v1.37.0`."""
         ...
 
 
@@ -127,8 +127,8 @@ def check_cluster(cluster: ClusterApi, wanted: Requirements) -> Iterator[Check]:
         if idle := _skip_reason(name, wanted):
             yield Check(name, CheckStatus.ABSENT, idle)
         elif not is_allowed(cluster, AccessRequest(verb, kind), wanted.settings.namespace):
-            detail = f"not seen: there is no right to {verb} {kind.plural}"
-            yield Check(name, CheckStatus.ABSENT, detail, "ask an administrator, who may run this too")
+            detail = f"not checked: these credentials have no right to {verb} {kind.plural}"
+            yield Check(name, CheckStatus.ABSENT, detail, "ask an administrator of the cluster to run this command")
         else:
             yield look(cluster, wanted)
 
@@ -154,7 +154,7 @@ def _skip_reason(name: str, requirements: Requirements) -> str:
         "GPUs": requirements.gpus,
         "queue": requirements.settings.queue,
     }
-    return "" if requests.get(name, True) else "the contest asks for none"
+    return "" if requests.get(name, True) else "not checked: the contest uses none"
 
 
 def check_version(cluster: ClusterApi) -> Check:
@@ -189,7 +189,7 @@ def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
             yield Check(
                 name,
                 CheckStatus.WARN,
-                f"missing: {', '.join(missing)}; the checks below show less",
+                f"missing: {', '.join(missing)}; some of the checks below cannot run without it",
                 APPLY_OVERLAY_REMEDY,
             )
 
@@ -203,9 +203,9 @@ def check_excess_rights(cluster: Api, wanted: Requirements) -> Check:
     """Checks whether these credentials have rights that no controller needs."""
     excess = [str(request) for request in EXCESS_RIGHTS if is_allowed(cluster, request, wanted.settings.namespace)]
     if not excess:
-        return Check("rights too many", CheckStatus.OK, f"none of {len(EXCESS_RIGHTS)} that were asked for")
-    remedy = "let the controller's own account run this: kubectl exec deploy/sparring-controller -- ..."
-    return Check("rights too many", CheckStatus.WARN, f"these credentials may {', '.join(excess)}", remedy)
+        return Check("excess rights", CheckStatus.OK, f"these credentials have none of the {len(EXCESS_RIGHTS)} tested")
+    remedy = "run this command with the controller's own account: kubectl exec deploy/sparring-controller -- ..."
+    return Check("excess rights", CheckStatus.WARN, f"these credentials may {', '.join(excess)}", remedy)
 
 
 def check_namespace(cluster: Api, wanted: Requirements) -> Check:
@@ -221,7 +221,8 @@ def check_namespace(cluster: Api, wanted: Requirements) -> Check:
         return Check("namespace", CheckStatus.WARN, f"{name} enforces {printable(level or 'nothing')}", remedy)
     if pinned == "latest":
         remedy = f"kubectl label namespace {name} {_POD_SECURITY_LABEL}-version=v1.{TESTED_MINOR_VERSIONS[0]}"
-        return Check("namespace", CheckStatus.WARN, f"{name} enforces restricted, which changes with versions", remedy)
+        detail = f"{name} enforces restricted in its latest version, which changes when the cluster is upgraded"
+        return Check("namespace", CheckStatus.WARN, detail, remedy)
     return Check("namespace", CheckStatus.OK, f"{name} enforces restricted as of {printable(pinned)}")
 
 
@@ -237,12 +238,13 @@ def check_claim(cluster: Api, wanted: Requirements) -> Check:
     modes, phase = status.get("accessModes") or claim["spec"].get("accessModes") or [], status.get("phase")
     detail = f"{name}, {printable(', '.join(modes))}, {printable(str(phase))}"
     if phase == "Lost":
-        return Check("volume", CheckStatus.FAIL, detail, "its volume is gone: restore it, or make another claim")
+        return Check("volume", CheckStatus.FAIL, detail, "its volume is gone: restore it, or create another claim")
     if phase != "Bound":
-        remedy = f"if it stays so after the probes: kubectl describe pvc {name} says what it waits for"
+        remedy = f"if it is not Bound after the probes, `kubectl describe pvc {name}` says what it waits for"
         return Check("volume", CheckStatus.WARN, detail, remedy)
     if "ReadWriteMany" not in modes:
-        return Check("volume", CheckStatus.WARN, detail, "on more than one node take a ReadWriteMany storage class")
+        remedy = "if pods run on more than one node, use a ReadWriteMany storage class"
+        return Check("volume", CheckStatus.WARN, detail, remedy)
     return Check("volume", CheckStatus.OK, detail)
 
 
@@ -258,15 +260,16 @@ def check_quota(cluster: Api, wanted: Requirements) -> Check:
             if need > limit:
                 hard_limit = printable(str(text))
                 detail = f"a match asks for {_format_number(need)} of {printable(resource)}, the quota is {hard_limit}"
-                return Check("quota", CheckStatus.FAIL, detail, "raise the quota, or ask for less in `limits`")
+                return Check("quota", CheckStatus.FAIL, detail, "raise the quota, or lower the contest's `limits`")
             fits = int((limit - (parse_quantity(used.get(resource, 0)) or 0)) / need)
             capacity = fits if capacity is None else min(capacity, fits)
     if capacity is None:
-        return Check("quota", CheckStatus.ABSENT, "nothing bounds what the namespace may use", APPLY_OVERLAY_REMEDY)
+        return Check("quota", CheckStatus.ABSENT, "the namespace has no quota", APPLY_OVERLAY_REMEDY)
     if capacity < 1:
-        return Check("quota", CheckStatus.WARN, "no match fits now", "wait for what runs, or raise the quota")
+        remedy = "wait until running pods have ended, or raise the quota"
+        return Check("quota", CheckStatus.WARN, "no match fits into the quota now", remedy)
     note = (
-        f"; `cluster.max_jobs` is {wanted.settings.max_jobs}, the others will wait"
+        f"; `cluster.max_jobs` is {wanted.settings.max_jobs}, and matches above the quota wait"
         if capacity < wanted.settings.max_jobs
         else ""
     )
@@ -278,7 +281,7 @@ def _format_number(number: Fraction) -> str:
 
 
 def check_policies(cluster: Api, _: Requirements) -> Check:
-    """Checks whether a network policy denies everything to all pods; the network probe tests whether it is enforced."""
+    """Checks whether a network policy denies all traffic of all pods; the network probe tests its enforcement."""
     policies = cluster.search(POLICIES).items
     for policy in policies:
         spec = policy["spec"]
@@ -287,31 +290,31 @@ def check_policies(cluster: Api, _: Requirements) -> Check:
         )
         if denies_all and {"Ingress", "Egress"} <= set(spec.get("policyTypes") or ()):
             return Check(
-                "network policies", CheckStatus.OK, f"{printable(policy['metadata']['name'])} denies everything"
+                "network policies", CheckStatus.OK, f"{printable(policy['metadata']['name'])} denies all traffic"
             )
     return Check(
         "network policies",
         CheckStatus.FAIL,
-        f"none of {len(policies)} denies everything to all pods",
+        f"none of the {len(policies)} policies denies all traffic to and from all pods",
         APPLY_OVERLAY_REMEDY,
     )
 
 
 def check_runtime_class(cluster: Api, wanted: Requirements) -> Check:
     """Checks whether the players' RuntimeClass exists."""
-    remedy = "add k8s/components/runtimes, or set `cluster.runtime_class` to one that there is"
+    remedy = "apply k8s/components/runtimes, or set `cluster.runtime_class` to a class that exists"
     return _check_exists(cluster, "runtime class", RUNTIMES, wanted.runtime_class or "", remedy)
 
 
 def check_priority_class(cluster: Api, wanted: Requirements) -> Check:
     """Checks whether the pods' PriorityClass exists."""
-    remedy = "make it, or leave `cluster.priority_class` out"
+    remedy = "create it, or remove `cluster.priority_class` from the contest file"
     return _check_exists(cluster, "priority class", PRIORITIES, wanted.settings.priority_class or "", remedy)
 
 
 def _check_exists(cluster: Api, check_name: str, kind: Kind, name: str, remedy: str) -> Check:
     if cluster.read(kind, name) is None:
-        return Check(check_name, CheckStatus.FAIL, f"there is no {name}", remedy)
+        return Check(check_name, CheckStatus.FAIL, f"the cluster has no {check_name} {name}", remedy)
     return Check(check_name, CheckStatus.OK, name)
 
 
@@ -327,7 +330,7 @@ def check_gpus(cluster: Api, wanted: Requirements) -> Check:
     if most and most >= wanted.gpus:
         return Check("GPUs", CheckStatus.OK, detail)
     if most:
-        detail += f", at most {most} on one; a pod with an attack and the defence that it queries takes {wanted.gpus}"
+        detail += f", at most {most} on one; a pod with an attack and the defence that it queries needs {wanted.gpus}"
         return Check("GPUs", CheckStatus.FAIL, detail, "add nodes with more GPUs, or correct `cluster.node_selector`")
     return Check(
         "GPUs", CheckStatus.FAIL, detail, "install the device plug-in, or correct `cluster.gpu` and `node_selector`"
@@ -339,11 +342,11 @@ def check_queue(cluster: Api, wanted: Requirements) -> Check:
     name = wanted.settings.queue or ""
     queue = cluster.read(QUEUES, name) or cluster.read(replace(QUEUES, version="v1beta1"), name)
     if queue is None:
-        remedy = "install Kueue, and make the queue as k8s/overlays/kueue does; or leave `cluster.queue` out"
+        remedy = "install Kueue and create the queue as k8s/overlays/kueue does, or remove `cluster.queue`"
         return Check("queue", CheckStatus.FAIL, f"there is no LocalQueue {name}", remedy)
     for condition in (queue.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "Active" and condition.get("status") != "True":
             why = printable(condition.get("message", ""))
-            remedy = f"kubectl describe localqueue {name}"
+            remedy = f"`kubectl describe localqueue {name}` shows more"
             return Check("queue", CheckStatus.FAIL, f"{name} is not active: {why}", remedy)
     return Check("queue", CheckStatus.OK, name)

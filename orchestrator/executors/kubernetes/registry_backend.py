@@ -1,8 +1,8 @@
-"""Admits the images of a cluster's rounds: found in their registry, checked as on docker, and fixed by digest.
+"""Admits the images of rounds on a cluster: looks them up in their registry, checks them, and fixes them by digest.
 
-The nodes pull them, so the controller needs no engine. An image's files are checked by the headers of its layers, which
-are fetched for that; nothing is unpacked. A received image was inspected when it was submitted, and its identity proves
-that it is the same: its layers are not fetched.
+The checks are those of the docker backend. The nodes pull the images, so the controller needs no engine. To check an
+image's files, it fetches the layers and reads their headers, and unpacks nothing. A received image was inspected when
+it was submitted, and its identity proves that it is the same image, so its layers are not fetched.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ from orchestrator.sandboxes.image_files import image_facts
 CLEARED_VARIABLES = ("GCONV_PATH", "GLIBC_TUNABLES", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")
 """The variables that are unset for an image whose configuration cannot be read."""
 _MISSING_REMEDY = "correct its name, or push it: `sparring cluster push FILE|DIR`, on a machine whose engine has it"
-_RECEIVED_REMEDY = "push what was received: `sparring cluster push DIR`, on a machine whose engine has it"
+_RECEIVED_REMEDY = "push the received image: `sparring cluster push DIR`, on a machine whose engine has it"
 _REGISTRY_REMEDY = "set cluster.registry in the contest file, then `sparring cluster push DIR`"
 _PUSH_REMEDY = (
     "build it, tag it with its registry and push it: docker build -t REGISTRY/NAME . && docker push REGISTRY/NAME"
@@ -87,8 +87,9 @@ class RegistryBackend:
         try:
             self.require_available()
         except SparringError as error:
-            return [Check(title, CheckStatus.FAIL, str(error), "look at `cluster:` in the contest file")]
-        return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else "as each image names it")]
+            return [Check(title, CheckStatus.FAIL, str(error), "correct `cluster:` in the contest file")]
+        each = "each image's name has its registry"
+        return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else each)]
 
     def admit(self, source: ImageSource) -> Image:
         """Returns the image by the digest of its manifest, or a received image by the digest of its receipt.
@@ -97,7 +98,8 @@ class RegistryBackend:
             Rejected: with all problems of the image.
         """
         if source.image is None:
-            raise Rejected("submission", [Problem("image", "missing: a cluster starts no folders", _PUSH_REMEDY)])
+            what = "missing: a cluster starts images, not folders"
+            raise Rejected("submission", [Problem("image", what, _PUSH_REMEDY)])
         subject = f"image {printable(source.registry_name or source.image)}"
         if self._settings.registry == NO_REGISTRY and not source.registry_name:
             return self._admit_by_digest(subject, source)
@@ -115,7 +117,7 @@ class RegistryBackend:
             remedy = _RECEIVED_REMEDY if source.registry_name else _MISSING_REMEDY
             raise Rejected(subject, [replace(error.problem, remedy=remedy) if lacking else error.problem]) from error
         if source.registry_name and source.image not in image.identities:
-            mismatch = f"{name.host} has {', '.join(sorted(image.identities))} there, and {source.image} was received"
+            mismatch = f"{name.host} holds {', '.join(sorted(image.identities))}, but {source.image} was received"
             problems.append(Problem("image", mismatch, _RECEIVED_REMEDY))
         if problems:
             raise Rejected(subject, problems)
@@ -139,7 +141,10 @@ class RegistryBackend:
             Rejected: what it has under that name is not a valid image.
         """
         if self._settings.registry == NO_REGISTRY:
-            raise UsageError(f"cluster.registry is none, so nobody can look into {printable(reference)}; use docker")
+            raise UsageError(
+                f"cluster.registry is none, so there is no registry in which to inspect {printable(reference)}; "
+                "use --backend docker"
+            )
         try:
             image = self._resolve(parse_reference(reference, self._prefix))
         except (InvalidReferenceError, ImageNotFoundError) as error:
@@ -149,7 +154,7 @@ class RegistryBackend:
         size = sum(image.sizes)
         _, problems = _check_configuration(image, self._settings.platform, max_bytes)
         history = [{"Size": layer} for layer in reversed(image.sizes)]
-        tree = ImageTree(0, 0, {}, {}, cut_reason="a registry's images are looked into with docker") if files else None
+        tree = ImageTree(0, 0, {}, {}, cut_reason="a registry's images are inspected with docker") if files else None
         return image_facts.make_image_facts(
             image.configuration.to_inspect_format(image.digest, size), history, problems, tree
         )
@@ -186,13 +191,13 @@ class RegistryBackend:
         except InvalidReferenceError as error:
             raise Rejected(subject, [Problem("image", str(error), "write it like team/entry@sha256:...")]) from error
         if not name.digest:
-            description = "not named by its digest, and cluster.registry is none: there is nobody to ask"
+            description = "not named by its digest, which cannot be looked up because cluster.registry is none"
             problems.append(
                 Problem("image", description, "write it like team/entry@sha256:..., or set cluster.registry")
             )
         _, unfit = read_image_config({"Config": {"Cmd": list(source.command)}})
         if unfit:
-            description = "cluster.registry is none, so nothing says how it is started"
+            description = "missing: the image's own command cannot be looked up because cluster.registry is none"
             problems.append(
                 Problem("command", description, "give the entry a folder with `command:` in its submission.yaml")
             )

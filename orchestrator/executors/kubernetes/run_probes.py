@@ -33,15 +33,17 @@ from orchestrator.sandboxes.base import Check, CheckStatus
 
 _SAVE_ATTEMPTS = 5
 _OWN_TARGETS = 3
-"""The targets that a probe finds in its environment, and some room."""
-_MOUNT_REMEDY = "let `blobs` and `cluster` in the --out folder be those of the claim's volume, below `cluster.folder`"
+"""How many targets are left free for those that a probe finds in its environment."""
+_MOUNT_REMEDY = (
+    "mount the claim's volume so that `blobs` and `cluster` of the --out folder lie on it, in `cluster.folder`"
+)
 _COUNTERS = "kernel counters"
 _OWN_KERNEL = (
-    "a defence can keep answers from one sandbox to the next by them: play strangers under `runtime: runsc` or `kata`, "
-    "or give each defence nodes of its own, and `cluster.replay_nodes: others`; "
+    "a defence can pass data from one sandbox to the next through these counters: play strangers' code with `runtime: "
+    "runsc` or `kata`, or give each defence its own nodes and set `cluster.replay_nodes: others`; "
     "see `sparring explain threat-model#memory-by-time`"
 )
-_WAIT_REMEDY = "`sparring explain run-on-kubernetes` says what each such wait means"
+_WAIT_REMEDY = "`sparring explain run-on-kubernetes` explains what a pod may wait for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class ProbeEnd:
 
 @dataclass(frozen=True, slots=True)
 class NetworkResult:
-    """The result of a network probe: the targets that were reached, and `detail`: each target's result, or an error.
+    """The result of a network probe. `detail` has the result of each target, or the error.
 
     `counters` are the files with counters of the whole node that its pod could read; None if it did not report any.
     """
@@ -97,7 +99,7 @@ def probe_storage(api: Api, probes: ProbeJobs, patience: ProbeTimeouts, files: S
         return Check("storage and image", CheckStatus.FAIL, printable(why), remedy)
     if probe_end.report.missing_files:
         lacking = printable(", ".join(probe_end.report.missing_files))
-        problem = f"claim {probes.settings.claim} has no {lacking}, which was put into --out just now"
+        problem = f"{lacking}: just written below --out, but not on the volume of the claim {probes.settings.claim}"
         return Check("storage and image", CheckStatus.FAIL, problem, _MOUNT_REMEDY)
     detail = f"a pod of the runner's image wrote and read 1 MiB in {probe_end.report.write_seconds * 1000:.0f} ms"
     return Check("storage and image", CheckStatus.OK, detail)
@@ -117,7 +119,7 @@ def probe_network(api: Api, probes: ProbeJobs, extra_targets: list[Target], pati
             or not all(connections)
         ):
             why = (control.report.error if control.report else "") or control.reason or "its own pod cannot reach it"
-            return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the listener does not listen: {printable(why)}")
+            return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the listener did not start: {printable(why)}")
         targets = [
             Target(f"{LISTENER_NAME}-{n}", "tcp", host, probes.port) for n, host in enumerate(control.pod_addresses, 1)
         ]
@@ -132,7 +134,7 @@ def probe_network(api: Api, probes: ProbeJobs, extra_targets: list[Target], pati
     if outcome is NetworkOutcome.UNKNOWN:
         return NetworkResult(outcome, (), "the probe did not try the listener")
     if outcome is NetworkOutcome.BLOCKED and not listened:
-        return NetworkResult(NetworkOutcome.UNKNOWN, (), "the listener was gone before the probe ended")
+        return NetworkResult(NetworkOutcome.UNKNOWN, (), "the listener ended before the probe did")
     tried = ", ".join(f"{each.name} {each.reachability.value}" for each in probe_end.report.results)
     return NetworkResult(
         outcome,
@@ -150,26 +152,26 @@ def network_check(seen: NetworkResult) -> Check:
         case NetworkOutcome.CONNECTED:
             detail = f"a player's pod reached {printable(', '.join(seen.reached_targets))} ({seen.detail})"
             network = "on a network that enforces policies (Calico, Cilium, Antrea)"
-            remedy = f"{APPLY_OVERLAY_REMEDY}, {network}; play nothing here before"
+            remedy = f"{APPLY_OVERLAY_REMEDY}, {network}; until then play no stranger's code here"
             if not any(name.startswith(LISTENER_NAME) for name in seen.reached_targets):
                 remedy = (
-                    "policies hold between pods here, but not towards all else; "
-                    "`sparring explain run-on-kubernetes` has why"
+                    "the policies block traffic between pods, but not to these addresses; "
+                    "`sparring explain run-on-kubernetes` says why that happens"
                 )
             return Check("network probe", CheckStatus.FAIL, detail, remedy)
         case _:
-            return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _WAIT_REMEDY)
+            return Check("network probe", CheckStatus.FAIL, f"no result: {seen.detail}", _WAIT_REMEDY)
 
 
 def counted(seen: NetworkResult, runtime: Runtime) -> Check | None:
     """Returns the check of the kernel counters that players can read, or None if the probe did not report any."""
     if runtime is not Runtime.RUNC:
-        return Check(_COUNTERS, CheckStatus.OK, f"{runtime.value}: a pod's kernel is its own, and so are its counters")
+        return Check(_COUNTERS, CheckStatus.OK, f"{runtime.value}: each pod has its own kernel with its own counters")
     if seen.counters is None:
         return None
     if not seen.counters:
-        return Check(_COUNTERS, CheckStatus.OK, "a player's pod reads none of the node's")
-    detail = f"a player's pod reads counters of the whole node: {', '.join(seen.counters)}"
+        return Check(_COUNTERS, CheckStatus.OK, "a player's pod can read no counters of the whole node")
+    detail = f"a player's pod can read counters of the whole node: {', '.join(seen.counters)}"
     return Check(_COUNTERS, CheckStatus.WARN, printable(detail, 1500), _OWN_KERNEL)
 
 
@@ -185,7 +187,10 @@ def save_record(api: Api, record: ProbeRecord, namespace: str) -> None:
         version = {"resourceVersion": before["metadata"]["resourceVersion"]}
         if api.replace(CONFIG_MAPS, body | {"metadata": body["metadata"] | version}) is not None:
             return
-    raise ClusterUnavailable(f"ConfigMap {RECORD_NAME} changes all the time; is another check running? run again")
+    raise ClusterUnavailable(
+        f"ConfigMap {RECORD_NAME} was changed by others at each of {_SAVE_ATTEMPTS} attempts to store the result; "
+        "wait until other checks of this namespace have ended, and run this one again"
+    )
 
 
 def last_record(api: Api) -> ProbeRecord | None:
@@ -197,7 +202,7 @@ def last_record(api: Api) -> ProbeRecord | None:
 def _created_job(api: Api, job: dict[str, Any]) -> Iterator[str]:
     """Creates a Job, yields its name, and deletes it. If that fails, its time to live ends it."""
     if api.create(JOBS, job) is None:
-        raise ClusterRefused(f"Job {job['metadata']['name']} is there already; run again, which takes another name")
+        raise ClusterRefused(f"Job {job['metadata']['name']} already exists; run again, which uses another name")
     try:
         yield job["metadata"]["name"]
     finally:
@@ -217,13 +222,13 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
                 reason = (
                     ""
                     if report
-                    else f"its container ended with {state.get('exitCode')} ({state.get('reason')}) and left no message"
+                    else f"its container ended with {state.get('exitCode')} ({state.get('reason')}) without a report"
                 )
                 return ProbeEnd(report, reason, tuple(each["ip"] for each in status.get("podIPs") or ()))
             if status.get("phase") == "Failed":
                 return ProbeEnd(None, _describe_wait(api, job, pods))
         if patience.clock() >= until:
-            return ProbeEnd(None, f"not ended within {patience.seconds:g} s: {_describe_wait(api, job, pods)}")
+            return ProbeEnd(None, f"did not end within {patience.seconds:g} s: {_describe_wait(api, job, pods)}")
         patience.sleep(patience.poll_seconds)
 
 

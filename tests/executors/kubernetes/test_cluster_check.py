@@ -132,13 +132,13 @@ def test_rights_that_are_missing_are_named(cluster) -> None:
     )
     assert found["right to configmaps"].status is FAIL
     assert found["right to networkpolicies"].status is WARN
-    assert found["rights too many"].detail == "these credentials may get secrets, create pods/exec"
+    assert found["excess rights"].detail == "these credentials may get secrets, create pods/exec"
     assert found["volume"].status is ABSENT
 
 
 def test_an_administrator_has_too_many_rights(api) -> None:
     """Each of the table is asked for, in the namespace or everywhere."""
-    found = of(check_cluster(api, wanted()), "rights too many")
+    found = of(check_cluster(api, wanted()), "excess rights")
     assert found.status is WARN
     assert found.detail.count(",") == len(EXCESS_RIGHTS) - 1
 
@@ -186,7 +186,7 @@ def test_other_versions_are_warned_of_or_refused(text, status) -> None:
     [
         ({}, WARN, "enforces nothing"),
         ({"enforce": "baseline"}, WARN, "enforces baseline"),
-        ({"enforce": "restricted"}, WARN, "changes with versions"),
+        ({"enforce": "restricted"}, WARN, "changes when the cluster is upgraded"),
         ({"enforce": "restricted", "enforce-version": "v1.35"}, OK, "as of v1.35"),
     ],
 )
@@ -245,10 +245,10 @@ def quota(cluster: Cluster, **hard: str) -> None:
     ("hard", "status", "said"),
     [
         ({"pods": "30", "requests__cpu": "52"}, OK, "26 matches fit at a time"),
-        ({"pods": "3"}, OK, "3 matches fit at a time; `cluster.max_jobs` is 20, the others will wait"),
+        ({"pods": "3"}, OK, "3 matches fit at a time; `cluster.max_jobs` is 20, and matches above the quota wait"),
         ({"pods": "0"}, FAIL, "a match asks for 1 of pods, the quota is 0"),
         ({"limits__memory": "1Gi"}, FAIL, "of limits.memory, the quota is 1Gi"),
-        ({"services": "0"}, ABSENT, "nothing bounds"),
+        ({"services": "0"}, ABSENT, "has no quota"),
     ],
 )
 def test_a_quota_leaves_room(cluster, api, hard, status, said) -> None:
@@ -279,7 +279,7 @@ def test_one_policy_has_to_deny_everything(cluster, api) -> None:
     for number, each in enumerate(less):
         make(cluster, "networkpolicies", "networking.k8s.io", {"metadata": {"name": f"p{number}"}, "spec": each})
     found = cluster_check.check_policies(api, wanted())
-    assert (found.status, found.detail) == (FAIL, "none of 3 denies everything to all pods")
+    assert (found.status, found.detail) == (FAIL, "none of the 3 policies denies all traffic to and from all pods")
     make(cluster, "networkpolicies", "networking.k8s.io", {"metadata": {"name": "all"}, "spec": spec})
     assert cluster_check.check_policies(api, wanted()).status is OK
 
@@ -288,7 +288,7 @@ def test_classes_are_looked_for_where_they_are_asked_for(cluster, api) -> None:
     """The runtime's by the contest's runtime or by name; the priority's by name."""
     asked = wanted(SandboxPolicy(runtime=Runtime.RUNSC), priority_class="low")
     found = list(check_cluster(api, asked))
-    assert of(found, "runtime class").detail == "there is no gvisor"
+    assert of(found, "runtime class").detail == "the cluster has no runtime class gvisor"
     assert of(found, "priority class").status is FAIL
     make(cluster, "runtimeclasses", "node.k8s.io", {"metadata": {"name": "gvisor"}, "handler": "runsc"})
     make(cluster, "priorityclasses", "scheduling.k8s.io", {"metadata": {"name": "low"}, "value": 1})
@@ -307,7 +307,7 @@ def test_gpus_are_counted_where_pods_may_run(cluster, api) -> None:
     assert cluster_check.check_gpus(api, replace(wanted(policy), gpus=2)).status is OK
     few = cluster_check.check_gpus(api, replace(wanted(policy), gpus=3))
     assert few.status is FAIL
-    assert "at most 2 on one; a pod with an attack and the defence that it queries takes 3" in few.detail
+    assert "at most 2 on one; a pod with an attack and the defence that it queries needs 3" in few.detail
     assert of(check_cluster(api, wanted()), "GPUs").status is ABSENT
 
 

@@ -160,7 +160,7 @@ def test_without_a_registry_digest_and_command_have_to_be_given(ask, registry):
     found = problems(backend.admit, "red/entry:1")
     assert [text.partition(":")[0] for text in found] == ["image", "command"]
     assert problems(backend.admit, "A B")[0].startswith("image")
-    with pytest.raises(Rejected, match="nothing says how it is started"):
+    with pytest.raises(Rejected, match="the image's own command cannot be looked up"):
         backend.admit(ImageSource(image=f"red/entry@{DIGEST}", command=("a\0",)))
     with pytest.raises(UsageError, match="none"):
         backend.inspect_image("red/entry")

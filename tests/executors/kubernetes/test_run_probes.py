@@ -93,7 +93,7 @@ def test_a_network_without_walls_is_connected(api, cluster, probes, containers) 
 
 def test_a_network_that_is_open_to_its_node_alone_is_told_apart() -> None:
     """Some plug-ins keep pods from one another and not from their node: another one is needed, not another policy."""
-    for reached, words in (("api", "between pods here"), ("listener-1", "Calico")):
+    for reached, words in (("api", "block traffic between pods"), ("listener-1", "Calico")):
         told = run_probes.network_check(run_probes.NetworkResult(NetworkOutcome.CONNECTED, (reached, "node"), "tried"))
         assert (told.status, words in told.remedy) == (CheckStatus.FAIL, True)
 
@@ -170,7 +170,7 @@ def test_silence_without_a_listener_proves_nothing(tmp_path, monkeypatch, probes
         seen = run_probes.probe_network(Client.connect_to_url(cluster.url, SPACE, 5.0), probes, [], PATIENT)
         assert left(cluster) == []
     assert seen.outcome is NetworkOutcome.UNKNOWN
-    assert "does not listen: its own pod cannot reach it" in seen.detail
+    assert "did not start: its own pod cannot reach it" in seen.detail
     assert len(containers.started) == 2
     assert run_probes.network_check(seen).status is CheckStatus.FAIL
 
@@ -195,7 +195,9 @@ def test_a_file_of_the_controllers_is_looked_for(api, claim, probes, containers)
     above = replace(probes, settings=probes.settings.model_copy(update={"folder": "cups"}))
     found = run_probes.probe_storage(api, above, PATIENT, files)
     assert found.status is CheckStatus.FAIL
-    assert found.detail == f"claim {CLAIM} has no cups/cluster/.probe-2, which was put into --out just now"
+    assert (
+        found.detail == f"cups/cluster/.probe-2: just written below --out, but not on the volume of the claim {CLAIM}"
+    )
     assert "cluster.folder" in found.remedy
     (containers.volumes[CLAIM] / "cups" / files[1]).touch()
     later = replace(above, token="1b2c3d4e")  # noqa: S106  as every check has its own: the first one's pod may still be there
@@ -254,7 +256,7 @@ def test_two_checks_do_not_meet(api, claim, probes) -> None:
     job = probes.storage_job()
     job["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "none"}
     api.create(run_probes.JOBS, job)
-    with pytest.raises(ClusterRefused, match="there already"):
+    with pytest.raises(ClusterRefused, match="already exists"):
         run_probes.probe_storage(api, probes, SHORT)
     assert api.read(run_probes.JOBS, job["metadata"]["name"]) is not None
 
