@@ -82,6 +82,6 @@ def test_a_plan_of_graders_keeps_submissions_closed(tmp_path) -> None:
     rating_contest.plan_for(folder, clock, ["person-1"])
     with (
         seasons.administer(folder, clock=clock) as admin,
-        pytest.raises(UsageError, match="cannot be opened again: who grades what of digits is drawn"),
+        pytest.raises(UsageError, match="cannot be opened again: the grading of digits is already planned"),
     ):
         submission_closing.reopen_submissions(admin, "a day more")

@@ -110,11 +110,11 @@ def test_the_copy_for_participants_has_no_hidden_model(contest, tmp_path) -> Non
     copy.write_text(json.dumps(body))
     checked = " ".join(sparring("contest", "check", copy).split())
     assert "fine, with" in checked
-    assert "could not play its round board: one hidden model is needed (C3), and none is there" in checked
+    assert "could not play its round board: one hidden model is needed (C3), and there is none" in checked
     assert "only the copy for participants has none" in checked
     assert "it would be received" in sparring("submission", "check", tmp_path / "pictures.zip", "--contest", copy)
     copy.write_text(json.dumps(body | {"baselines": [*model, {"builtin": "defence_bit_depth"}]}))
-    assert "one hidden model is needed (C3), and 2" in sparring("contest", "check", copy, code=1)
+    assert "one hidden model is needed (C3), and there are 2" in sparring("contest", "check", copy, code=1)
 
 
 def test_a_contest_is_not_opened_for_participants(contest) -> None:
@@ -122,4 +122,4 @@ def test_a_contest_is_not_opened_for_participants(contest) -> None:
     body = json.loads(contest.read_text())
     sparring("contest", "open", contest.parent)
     contest.write_text(json.dumps({key: value for key, value in body.items() if key != "baselines"}))
-    assert "none is there" in sparring("contest", "check", contest, code=1)
+    assert "there is none" in sparring("contest", "check", contest, code=1)

@@ -427,7 +427,7 @@ def test_answers_that_do_not_fit_are_named_and_none_is_noted(graded) -> None:
     good, bad = sorted(graded.pages.glob("answers-*.json"))[:2]
     document = json.loads(bad.read_text())
     for changed, word in (
-        ({"plan": "0" * 64}, "another plan"),
+        ({"plan": "0" * 64}, "a plan that was replaced"),
         ({"answers": [{**document["answers"][0], "token": "0" * 16}]}, "0000000000000000"),
         ({"rater": "Not A Rater"}, "rater"),
     ):

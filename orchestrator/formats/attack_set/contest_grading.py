@@ -74,8 +74,8 @@ class AttackSetGrading(HumanGrading):
         """See `HumanGrading.plan`."""
         plan = make_plan(self._rules, submissions, graded.task.count, raters, secret)
         if answers_of(_events(graded), graded.task.name):
-            what = "there are answers to the plan in force, which a new plan would throw away"
-            raise Rejected("grading plan", [Problem("grading", what, "ask for more with `sparring grade more`")])
+            what = "raters have answered items of the current plan, and a new plan would discard their answers"
+            raise Rejected("grading plan", [Problem("grading", what, "ask for more grades with `sparring grade more`")])
         return GradingPlanned(actor=graded.actor, task=graded.task.name, plan=plan)
 
     def supplement(
@@ -92,7 +92,7 @@ class AttackSetGrading(HumanGrading):
         ]
         if not wanted:
             problem = Problem(
-                "grading", "nothing is missing that nobody was asked about", "see `sparring grade status`"
+                "grading", "raters were already asked for every missing answer", "see `sparring grade status`"
             )
             raise Rejected("grading plan", [problem])
         removed = {report.rater for report in result.raters if report.status is RaterStatus.REMOVED}
@@ -125,8 +125,10 @@ class AttackSetGrading(HumanGrading):
         event = GradesReceived(actor=graded.actor, task=graded.task.name, file=_read_file(text, csv=csv))
         plans = {planned.plan.digest for planned in plans_of(_events(graded), graded.task.name)}
         if event.file.plan not in plans:
-            what = "they are answers to another plan than those in force"
-            raise Rejected("answers", [Problem("plan", what, "have the rater fill in the page that was exported last")])
+            what = "the answers belong to a plan that was replaced"
+            raise Rejected(
+                "answers", [Problem("plan", what, "ask the rater to fill in the page that was exported last")]
+            )
         result = self._result(graded, [*before, event])  # raises Rejected with everything that does not fit
         earlier = answers_of([*_events(graded), *before], graded.task.name)
         known = {
@@ -183,7 +185,7 @@ def _require_plan(graded: GradedTask) -> GradingRound:
 
 
 def _nothing_planned() -> Rejected:
-    problem = Problem("grading", "nothing was planned yet", "run `sparring grade plan` first")
+    problem = Problem("grading", "the grading is not planned yet", "run `sparring grade plan` first")
     return Rejected("grading", [problem])
 
 

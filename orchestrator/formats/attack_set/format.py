@@ -97,7 +97,7 @@ class AttackSet(Format[AttackSetRules]):
     def reopening_obstacle(self, season: Season) -> str:
         """Returns that grading is planned, "" if it is not: a plan has only the submissions of its time (C7)."""
         planned = [event.task for event, _ in season.format_events if isinstance(event, GradingPlanned)]
-        return f"who grades what of {planned[0]} is drawn" if planned else ""
+        return f"the grading of {planned[0]} is already planned" if planned else ""
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
         """Returns the eligibility of an entry: the latest one of a team is ranked, its earlier ones are only shown."""
@@ -110,7 +110,7 @@ class AttackSet(Format[AttackSetRules]):
         """Returns a problem if pictures are too small for the similarity's window (C4), or too few to grade (C7)."""
         found = []
         if problem := size_problem(task.shape, self.rules.ssim):
-            found.append(Problem(task.name, f"has {problem}", "choose another reading of `rules.ssim`"))
+            found.append(Problem(task.name, f"has {problem}", "choose another value of `rules.ssim`"))
         few = [] if self.rules.grading is None else sample_problems(self.rules.grading, task.count)
         return found + [Problem(task.name, f"cannot be graded: {each.what}", each.remedy) for each in few]
 
@@ -118,14 +118,14 @@ class AttackSet(Format[AttackSetRules]):
         """Returns a problem if there is not exactly one hidden model, or if an attack is a program."""
         del round_name
         problems = [
-            Problem("submissions", f"{attack.id} is a program, and this contest takes pictures (C2)", "leave it out")
+            Problem("submissions", f"{attack.id} is a program; attacks of this contest are pictures (C2)", "remove it")
             for attack in roster.by_side(Side.ATTACK)
             if not attack.is_pictures
         ]
         models = [defence.id for defence in roster.by_side(Side.DEFENCE)]
         if len(models) != 1:
-            found = f"{len(models)} of them are there ({', '.join(models)})" if models else "none is there"
-            remedy = "list one defence under `baselines:`; only the copy for participants has none"
+            found = f"there are {len(models)} ({', '.join(models)})" if models else "there is none"
+            remedy = "list exactly one defence under `baselines:`; only the copy for participants has none"
             problems.append(Problem("baselines", f"one hidden model is needed (C3), and {found}", remedy))
         return problems
 
@@ -151,27 +151,27 @@ class AttackSet(Format[AttackSetRules]):
         events = [event for event, _ in season.format_events]
         released = any(isinstance(event, ScoresReleased) for event in events)
         planned = any(isinstance(event, GradingPlanned) for event in events)
-        remedy = "when it is over, note it with `sparring contest record DIR attack_set.scores_released`"
+        remedy = "when the contest is over, run `sparring contest record DIR attack_set.scores_released`"
         if planned and not released:
-            what = "grading is planned and scores are not released, and a bundle shows raters whose pictures they grade"
+            what = "scores are not released, and a bundle would show raters whose pictures they grade (C7)"
             return [Problem("grading", what, remedy)]
         if full and not released:
-            what = "scores are not released, and a full bundle has the hidden model's answer on every picture (C9)"
+            what = "scores are not released, and a full bundle shows the hidden model's answer to every picture (C9)"
             return [Problem("scores", what, remedy)]
         return []
 
     def rule_warnings(self) -> list[str]:
-        """Returns where a reading pays for something odd."""
+        """Returns warnings about rules that reward something that an attack did not do."""
         found = []
         if self.rules.count is CountReading.ALL:
             found.append(
-                "rules.count: all (C3, as written) pays for pictures that nobody touched, where the hidden model "
-                "misreads them; `correct` does not"
+                "rules.count: all (C3, as written) also counts a picture as a success that the attack did not change, "
+                "if the hidden model misclassifies it; `correct` does not"
             )
         if self.rules.nte is NteReading.ALL:
             found.append(
-                "rules.nte: all (C5, as written) pays for pictures that fool nobody and are classified surely; "
-                "`successful` does not"
+                "rules.nte: all (C5, as written) also rewards pictures that the hidden model classifies correctly with "
+                "a high probability; `successful` does not"
             )
         return found
 
@@ -232,7 +232,7 @@ class AttackSet(Format[AttackSetRules]):
         human = self._human(observed)
         models = {model.id for model in observed.roster.by_side(Side.DEFENCE)}
         doubts = [
-            f"The determinism check accuses the hidden model (finding {finding.id}): its answers are no fixed measure."
+            f"The determinism check accuses the hidden model (finding {finding.id}): its answers may not be repeatable."
             for finding in observed.findings
             if finding.submission in models
         ]
@@ -282,7 +282,7 @@ class AttackSet(Format[AttackSetRules]):
         if answered.any():
             margins[answered] = prediction_margins(scores[answered], answers[answered], self.rules.probabilities)
         elif (answers >= 0).any():
-            raise ValueError("the hidden model gives labels and no scores, which NTE needs (C5)")
+            raise ValueError("the hidden model gives labels without scores, which are needed for NTE (C5)")
         return margins
 
     def _row(
@@ -316,7 +316,7 @@ class AttackSet(Format[AttackSetRules]):
         )
 
     def _score(self, objective: Fraction | None, grades: SubmissionGrades | None) -> Fraction | None:
-        """Returns Score (C8), None while one of its parts is missing."""
+        """Returns Score (C8), None while Score_H or Score_M is missing."""
         if objective is None or grades is None or grades.score is None:
             return None
         return total_score(grades.score, objective, self.rules.human_scale)
@@ -352,7 +352,7 @@ class _Measured:
         """The remark for readers of the leaderboard, "" for none."""
         if not self.unanswered:
             return ""
-        return f"the hidden model gave no answer on {counted_noun(self.unanswered, 'picture')}"
+        return f"the hidden model gave no answer to {counted_noun(self.unanswered, 'picture')}"
 
 
 def _missing_reason(observed: Observations) -> str:

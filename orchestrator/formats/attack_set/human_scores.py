@@ -10,7 +10,7 @@ from orchestrator.formats.attack_set.objective_scores import PERCENT, percent_li
 HUMAN_COLUMNS = (
     Column("valid", "Valid", "percent", more_is_better=True, measure="pictures that people see the true class in"),
     Column("quality", "Quality", "percent", more_is_better=True, measure="mean grade, of 5"),
-    Column("quality_corrected", "Quality, levelled", "percent", measure="with raters' own levels taken out"),
+    Column("quality_corrected", "Quality, levelled", "percent", measure="corrected for raters who grade high or low"),
     Column("quality_modelled", "Quality, modelled", "percent", measure="by the model of Li et al. (2020)"),
     Column("dmos", "DMOS", "", measure="grade less the rater's mean grade of hidden originals, plus 5"),
     Column("score_h", "Score_H", "", more_is_better=True, measure="valid x quality"),
@@ -34,11 +34,14 @@ def grading_notes(human: GradingResult) -> list[str]:
         found.append(f"Human scores are indicative: fewer than {RANKED_RATERS} raters count.")
     found += [f"Rater {r.rater} was removed: {r.reason}." for r in human.raters if r.status is RaterStatus.REMOVED]
     if human.bt500:
-        found.append(f"The screening of ITU-R BT.500 would drop {', '.join(human.bt500)}; it removes nobody here.")
+        found.append(f"The screening of ITU-R BT.500 would remove {', '.join(human.bt500)}; it is only reported here.")
     alike = [pair for pair in human.neighbours if pair.interval is None or pair.interval[0] <= 0]
     if alike:
         named = ", ".join(f"{pair.better} and {pair.worse}" for pair in alike)
-        found.append(f"Score_H cannot tell apart: {named}. The 95 % interval of the difference contains 0 (X5).")
+        found.append(
+            f"These pairs may differ in Score_H only by chance: {named}. "
+            "The 95 % interval of each difference contains 0 (X5)."
+        )
     if human.outstanding or human.more:
         awaited = human.outstanding + sum(request.count for request in human.more)
         found.append(f"Human scores are provisional: {awaited} answers are missing.")
@@ -78,4 +81,8 @@ def human_remarks(grades: SubmissionGrades | None, human: GradingResult) -> list
         return []
     found = ["provisional"] if grades.provisional else []
     found += ["indicative"] if human.indicative else []
-    return found + ([] if grades.robust else ["not robust: its rank differs once raters' levels are taken out"])
+    return found + (
+        []
+        if grades.robust
+        else ["not robust: its rank changes if grades are corrected for raters who grade high or low"]
+    )

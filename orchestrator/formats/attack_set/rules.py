@@ -26,7 +26,7 @@ class CountReading(StrEnum):
 
 
 class NteReading(StrEnum):
-    """Which pictures the noise tolerance is a mean over (C5)."""
+    """The pictures over which the noise tolerance is a mean (C5)."""
 
     ALL = "all"
     """All counted pictures, as written."""
@@ -54,5 +54,7 @@ class AttackSetRules(FormatRules):
     @classmethod
     def _some_format(cls, formats: tuple[PictureFormat, ...]) -> tuple[PictureFormat, ...]:
         if not formats or len(set(formats)) != len(formats):
-            raise ValueError("no kind of file, or one twice; name at least one, and each once")
+            raise ValueError(
+                "the list is empty or has a kind of file twice; name at least one kind, and each only once"
+            )
         return formats

@@ -15,7 +15,7 @@ _FILES = {
 }
 _COUNTED = {
     CountReading.ALL: "all pictures",
-    CountReading.CORRECT: "the pictures that it classifies correctly unchanged",
+    CountReading.CORRECT: "the pictures that it classifies correctly before they are changed",
 }
 WINDOWS = {
     Similarity.GLOBAL: "one window over all values of a picture",
@@ -37,53 +37,63 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
     """Returns the rules in the order of their numbers."""
     found = finding_in_words(rules.on_finding)
     return [
-        ("A9, A10", f"The hidden model answers each picture the same each time it is asked. {found}"),
-        ("C1", "Everybody gets the pictures with their labels, and hands in the same pictures, changed."),
-        ("C2", f"Pictures are handed in as {' or '.join(_FILES[each] for each in rules.formats)}."),
+        ("A9, A10", f"The hidden model gives the same answer each time it is asked about a picture. {found}"),
+        ("C1", "All teams get the pictures with their labels. They change the pictures and hand them in."),
+        ("C2", f"A team hands in its pictures as {' or '.join(_FILES[each] for each in rules.formats)}."),
         (
             "C3",
-            f"Nobody sees the hidden model. Of {_COUNTED[rules.count]}, ASR is the share that it misclassifies.",
+            (
+                "Nobody sees the hidden model. ASR, the attack success rate, is the share of "
+                f"{_COUNTED[rules.count]} that it misclassifies after the change."
+            ),
         ),
-        ("C4", f"SSIM is how similar they are to the originals, with {WINDOWS[rules.ssim]}."),
+        (
+            "C4",
+            (
+                "SSIM, the structural similarity, measures how similar the misclassified pictures are to the "
+                f"originals, with {WINDOWS[rules.ssim]}."
+            ),
+        ),
         (
             "C5",
             (
-                "NTE is how much more probable the predicted class is than the next one: "
+                "NTE, the noise tolerance, is the probability of the predicted class less that of the next one: "
                 f"{_TOLERANT[rules.nte]}, with {_PROBABILITIES[rules.probabilities]}."
             ),
         ),
         ("C6", "Score_M is 100 x ASR x SSIM x NTE."),
         *_grading(rules.grading, rules.human_scale),
-        ("C9", f"{_tries(rules.tries_per_day)} Its latest pictures are ranked."),
-        ("C9", "Until the organizers release the scores, everybody sees them rounded to a hundredth."),
+        ("C9", f"{_tries(rules.tries_per_day)} The pictures that it handed in last are ranked."),
+        ("C9", "Until the organizers release the scores, everybody else sees them rounded to a hundredth."),
     ]
 
 
 def _tries(per_day: int | None) -> str:
     if per_day is None:
-        return "A team may hand in as often as it likes."
-    return f"A team may hand in {counted_noun(per_day, 'time')} a day, in UTC."
+        return "A team may hand in pictures as often as it likes."
+    return f"A team may hand in pictures {counted_noun(per_day, 'time')} a day, in UTC."
 
 
 def _grading(rules: GradingRules | None, scale: int) -> list[RuleInWords]:
     if rules is None:
-        return [("C7", "Nobody grades: the score is Score_M.")]
-    pictures = "all pictures" if rules.pictures == "all" else f"{rules.pictures:,} pictures, the same for everybody,"
+        return [("C7", "People grade no pictures: the score is Score_M.")]
+    pictures = "all pictures" if rules.pictures == "all" else f"{rules.pictures:,} pictures, the same for all teams,"
     questions = " ".join(rules.wording.values())
     return [
         (
             "C7",
             (
-                f"People grade {pictures} of each submission, at least {rules.raters_per_picture} a picture. "
+                f"People grade {pictures} of each submission; at least {rules.raters_per_picture} of them grade each "
+                "picture. "
                 f"They are asked: {questions} The grades 1 to 5 are: {', '.join(rules.grades)}."
             ),
         ),
         (
             "C7",
             (
-                f"A break is proposed after every {counted_noun(rules.session_size, 'picture')}, and at least "
-                f"{rules.distance} others lie between two versions of one."
+                f"The page proposes a break after every {counted_noun(rules.session_size, 'picture')}. A rater sees at "
+                f"least {rules.distance} other pictures between two versions of the same one."
             ),
         ),
-        ("C8", f"The score is 0.6 x Score_H + 0.4 x Score_M, where Score_H is from people, 0 to {scale}."),
+        ("C8", f"The score is 0.6 x Score_H + 0.4 x Score_M. People decide Score_H, which is from 0 to {scale}."),
     ]

@@ -140,7 +140,7 @@ def test_a_hidden_model_without_scores_leaves_a_reason() -> None:
     """Labels alone have no margin: the row says so, and nobody gets a score of 0 for it."""
     found = row(observed(scores=np.full_like(LOGITS, np.nan)))
     assert found.score is None
-    assert "labels and no scores" in found.reason
+    assert "labels without scores" in found.reason
 
 
 def test_pictures_smaller_than_the_window_are_refused() -> None:
@@ -180,7 +180,7 @@ def test_a_picture_without_an_answer_is_a_success_that_tolerates_nothing() -> No
     margins = softmax_margins()
     margins[1] = 0
     assert found.values["nte"].number == Fraction(f"{margins.mean():.6f}")
-    assert found.remark == "the hidden model gave no answer on 1 picture"
+    assert found.remark == "the hidden model gave no answer to 1 picture"
 
 
 def test_what_was_not_played_or_is_withheld_has_no_score() -> None:
@@ -218,8 +218,8 @@ def test_the_latest_pictures_of_a_team_are_ranked() -> None:
     [
         ((MODEL, PICTURES), ""),
         ((MODEL,), ""),
-        ((PICTURES,), "none is there"),
-        ((MODEL, Submission("two", "two", "o", Side.DEFENCE, "d", "")), "2 of them"),
+        ((PICTURES,), "there is none"),
+        ((MODEL, Submission("two", "two", "o", Side.DEFENCE, "d", "")), "there are 2 "),
         ((MODEL, Submission("fgsm", "fgsm", "o", Side.ATTACK, "d", "i")), "fgsm is a program"),
     ],
     ids=["complete", "nobody-yet", "no-model", "two-models", "a-program"],
@@ -234,7 +234,7 @@ def test_odd_readings_are_warned_of() -> None:
     """Whoever takes the document literally is told what it pays for."""
     assert len(AttackSet(AttackSetRules()).rule_warnings()) == 2
     assert AttackSet(AttackSetRules(count="correct", nte="successful")).rule_warnings() == []
-    with pytest.raises(ValidationError, match="no kind of file, or one twice"):
+    with pytest.raises(ValidationError, match="the list is empty or has a kind of file twice"):
         AttackSetRules(formats=())
 
 
