@@ -81,4 +81,6 @@ def owner_of_new_files(folder: Path) -> int:
 def write_fault(path: Path, error: OSError) -> StoreFault:
     """Returns the error for a file that cannot be written."""
     reason = error.strerror or error
-    return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")
+    return StoreFault(
+        f"{path} cannot be written: {reason}; make space in {path.parent}, or correct its permissions, and run again"
+    )

@@ -30,6 +30,8 @@ def list_gpus() -> tuple[Gpu, ...]:
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise BackendUnavailable(f"nvidia-smi does not answer ({error}); mend the driver, or hide the GPUs") from error
+        raise BackendUnavailable(
+            f"nvidia-smi does not answer ({error}); repair the driver, or hide the GPUs"
+        ) from error
     lines = [line.split(", ") for line in answer.stdout.splitlines() if line.strip()]
     return tuple(Gpu(*parts[:3]) for parts in lines if len(parts) >= 3)  # noqa: PLR2004  the three asked for

@@ -85,7 +85,7 @@ def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str
     sequence, chance, start = (evidence.power_text(each) for each in (promise.sequence, promise.chance, promise.start))
     mismatches = (
         f"A defence that changes {100 * design.cheat:g} % of its answers has a mismatch with a probability of "
-        f"{evidence.power_text(promise.mismatch)}. Whoever has one is asked more."
+        f"{evidence.power_text(promise.mismatch)}. A defence with a mismatch is asked more questions."
     )
     accused = (
         f"It is accused with a probability of {sequence} if a sequence of questions repeats the change, of {chance} if "

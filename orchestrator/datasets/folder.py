@@ -112,7 +112,7 @@ def _read_samples(subject: str, options: FolderOptions, opener: FileReader, list
         try:
             picture = _decode_picture(opener(each.path), mode)
         except READ_ERRORS as error:
-            problems.append(Problem(place, f"{name}: {printable(str(error))}", "mend or remove it"))
+            problems.append(Problem(place, f"{name}: {printable(str(error))}", "replace or remove it"))
             continue
         if not pixels and picture.nbytes * len(listed) > MAX_TOTAL_BYTES:
             problem = f"{len(listed)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"

@@ -47,9 +47,11 @@ class TokenStore:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            raise UsageError(f"{self.path} cannot be read: {error}; mend it or take it away") from error
+            raise UsageError(
+                f"{self.path} cannot be read: {error}; correct it, or delete it and run `sparring login` again"
+            ) from error
         if not isinstance(kept, dict) or not all(isinstance(token, str) for token in kept.values()):
-            raise UsageError(f"{self.path} holds no tokens by address; take it away")
+            raise UsageError(f"{self.path} does not map addresses to tokens; delete it and run `sparring login` again")
         return kept
 
     def _write(self, tokens: dict[str, str]) -> None:

@@ -289,7 +289,7 @@ class Results(_Part):
     backend: str
     seed: int
     alarms: list[str] = Field(
-        description="what makes the boards unfit for use until the organizers mend it, one sentence each"
+        description="reasons not to use the leaderboards until the organizers correct them, one sentence each"
     )
     waiting: list[WaitingPart] = Field(description="submissions that the next run tries again; no board has them")
     notes: list[str] = Field(description="what a reader of the boards has to know, one sentence each")

@@ -257,8 +257,8 @@ class RoundScoring:
     def alarms(self) -> list[str]:
         """Returns an alarm for each baseline that failed throughout: scores that depend on it are meaningless."""
         return [
-            f"The baseline {submission.id} failed on every picture that counts: what is measured with it "
-            "means nothing. Look at its faults, mend it, and play again."
+            f"The baseline {submission.id} failed on every picture that counts, so everything that is measured with it "
+            "means nothing. Look at its faults, correct it, and play again."
             for submission in self._round.roster
             if submission.baseline and self._failed_throughout(submission)
         ]

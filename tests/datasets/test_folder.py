@@ -216,7 +216,9 @@ def test_a_link_in_a_folder_is_not_followed(problems, bare, tmp_path, picture):
     """A symbolic link in place of a picture, or of label.txt, is refused even where it leads to a good file."""
     (tmp_path / "good.png").write_bytes(picture())
     (bare / "images" / "0.png").symlink_to(tmp_path / "good.png")
-    assert problems("folder", path="set") == ["label.txt line 1: images/0.png: not a regular file; mend or remove it"]
+    assert problems("folder", path="set") == [
+        "label.txt line 1: images/0.png: not a regular file; replace or remove it"
+    ]
     (bare / "label.txt").rename(tmp_path / "label.txt")
     (bare / "label.txt").symlink_to(tmp_path / "label.txt")
     assert problems("folder", path="set") == [f"label.txt: not a regular file; {NO_LABELS}"]
@@ -236,7 +238,9 @@ def test_a_link_in_a_zip_is_its_own_text(problems, tmp_path):
 def test_a_fifo_does_not_block(problems, bare):
     """A pipe in place of a picture is refused and never opened."""
     os.mkfifo(bare / "images" / "0.png")
-    assert problems("folder", path="set") == ["label.txt line 1: images/0.png: not a regular file; mend or remove it"]
+    assert problems("folder", path="set") == [
+        "label.txt line 1: images/0.png: not a regular file; replace or remove it"
+    ]
 
 
 @pytest.mark.parametrize(
