@@ -272,18 +272,18 @@ class ImageStore(Protocol):
         ...
 
     def normalise_config(self, config: Mapping[str, Any]) -> bytes:
-        """Returns the configuration that an image is loaded with, written anew from what a player needs.
+        """Returns the configuration with which an image is loaded: a new one with only what a player needs.
 
-        That is how it starts, where, its environment as players get it, its platform and its layers; nothing else.
-        The digest of these bytes is the image's id. What is plain stays as it is.
+        That is the command, its folder, the environment as players get it, the platform and the layers. The digest of
+        these bytes is the image's id. A configuration that has nothing else stays as it is.
 
         Raises:
-            Rejected: something of this is not of its type.
+            Rejected: one of these fields has a wrong type.
         """
         ...
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
-        """Brings an image in with its plain configuration, under this tag only; returns its id.
+        """Loads an image with its normalised configuration, under this tag only; returns its id.
 
         Raises:
             Rejected: the configuration names other layers, or the engine cannot unpack them.

@@ -28,11 +28,11 @@ class PendingCleanup:
 
 
 class StopOnce:
-    """Stops a sandbox for all who ask: its owner, and whoever ends what is pending.
+    """Stops a sandbox once, for several callers: its owner, and the thread that runs pending clean-ups.
 
     Args:
-        end: ends it and removes what it used; may be called again where it raised SandboxLost.
-        pending: is given what failed.
+        end: ends the sandbox and removes what it used; may be called again after it raised SandboxLost.
+        pending: receives the clean-up if it failed.
     """
 
     def __init__(self, end: Callable[[], Exit], pending: PendingCleanup) -> None:

@@ -20,7 +20,7 @@ class CleanupEngine(ContainerEngine, image_copy.CopyEngine, Protocol):
         ...
 
     def container_ids(self) -> set[str]:
-        """Returns the ids of all containers, whoever made them."""
+        """Returns the ids of all containers of the engine, also of those that other programs made."""
         ...
 
 

@@ -196,7 +196,7 @@ class DockerEngine:
             return list(self.connect()[0].containers(all=True, filters={"label": container_spec.RUN_LABEL}))
 
     def container_ids(self) -> set[str]:
-        """Returns the ids of all containers, whoever made them."""
+        """Returns the ids of all containers of the engine, also of those that other programs made."""
         with engine_errors("listing containers"):
             return {found["Id"] for found in self.connect()[0].containers(all=True)}
 

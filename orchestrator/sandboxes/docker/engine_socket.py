@@ -52,7 +52,10 @@ class UnixConnection(http.client.HTTPConnection):
         self._socket.settimeout(self._answer_seconds)
 
     def hang_up(self) -> None:
-        """Ends the conversation, whoever waits for what; `sock` alone is gone once the answer has begun."""
+        """Ends the conversation, also for a thread that waits for an answer.
+
+        It shuts down the kept socket, because `sock` is None once the answer has begun.
+        """
         if self._socket is not None:
             with suppress(OSError):  # it is over already
                 self._socket.shutdown(socket.SHUT_RDWR)

@@ -32,7 +32,7 @@ class FileStatEngine(Protocol):
         ...
 
     def path_stat(self, container: str, path: str) -> Mapping[str, Any] | None:
-        """Returns what a container has at a path, None for nothing, an empty mapping where that cannot be told."""
+        """Returns what a container has at a path: None for nothing, an empty mapping if the engine cannot say."""
         ...
 
     def read_file_archive(self, container: str, path: str) -> Generator[bytes, None, None]:

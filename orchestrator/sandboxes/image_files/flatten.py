@@ -1,8 +1,8 @@
-"""The file system that an image's layers make together, as one tar stream.
+"""Merges an image's layers into one file system, as a tar stream.
 
-The layers are read twice, header by header: once for what lies where in the end, once for the files' bytes. Nothing is
-unpacked. Every member is written anew from its name, kind, permissions and time. Owners are left out, since a player is
-nobody's owner and in nobody's group; so are devices and named pipes, of which a sandbox has its own.
+The layers are read twice, header by header: first to find out which files remain, then for their bytes. Nothing is
+unpacked. Each member gets a new header with its name, kind, permissions and time. Owners are left out, since a player's
+user and group own no file; so are devices and named pipes, because a sandbox has its own.
 """
 
 import hashlib

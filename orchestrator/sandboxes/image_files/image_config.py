@@ -1,6 +1,6 @@
-"""The configuration that an image from outside is brought in with: written anew, from a list of what a player needs.
+"""Makes a new configuration for an image from outside, which has only what a player needs.
 
-So nothing else of it arrives: no volume, health check, trigger, label, user, history, or name.
+Everything else is left out: volumes, health checks, triggers, labels, the user, the history and names.
 """
 
 import re
@@ -13,14 +13,14 @@ from orchestrator.errors import Problem, Rejected
 from orchestrator.sandboxes.base import ImageLayer
 
 MAX_LAYERS = 120
-"""An engine's file system stacks 125 at most."""
+"""An engine's file system can stack at most 125 layers."""
 REMEDY = "build it with an ordinary Dockerfile, and pack it again"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PLATFORM = re.compile(r"[a-z0-9_]{1,20}")
 
 
 def normalise_layered_config(config: Mapping[str, Any], layers: Sequence[ImageLayer]) -> bytes:
-    """Returns the configuration of an image that comes with these layers. Raises Rejected where it names others."""
+    """Returns the new configuration of an image with these layers. Raises Rejected if it names others."""
     text = normalise_config(config)
     if layer_digests(config) != [layer.diff_id for layer in layers]:
         raise Rejected("image", [Problem("layers", "not those that its configuration names", REMEDY)])
@@ -28,7 +28,7 @@ def normalise_layered_config(config: Mapping[str, Any], layers: Sequence[ImageLa
 
 
 def normalise_config(config: Mapping[str, Any]) -> bytes:
-    """Returns an image's configuration written anew; see `ImageStore.normalise_config`."""
+    """See `ImageStore.normalise_config`."""
     problems: list[Problem] = []
     inner = config.get("config")
     given = inner if isinstance(inner, Mapping) else {}

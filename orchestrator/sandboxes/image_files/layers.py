@@ -18,7 +18,7 @@ from orchestrator.sandboxes.image_files.mount_points import MAX_FILE_BYTES, File
 from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember
 
 READ_SECONDS = 1800.0
-"""How long one layer is looked at, whoever is slow: the registry is bounded on its own, by the layer's size."""
+"""How long reading one layer may take in all. A slow registry has a bound of its own, by the layer's size."""
 MAX_PATH_BYTES = 256 * 1024**2
 """Bytes of memory for the paths of one image, each with `_ENTRY_OVERHEAD_BYTES` beside its text: a million files."""
 MAX_HEAD_BYTES = 64 * 1024**2

@@ -105,7 +105,7 @@ class TarMember:
 
 
 def read_members(stream: BoundedStream) -> Iterator[TarMember]:
-    """Yields every member. A file's bytes come next in the stream, for whoever asks; what is left of them is passed.
+    """Yields every member. The caller may then read the file's bytes from the stream; unread bytes are skipped.
 
     Raises:
         StreamBoundError: a bound is reached.

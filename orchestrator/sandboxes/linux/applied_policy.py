@@ -108,10 +108,10 @@ def unmet_claims(claims: Iterable[Claim]) -> list[Mismatch]:
 
 
 def kernel_claims(requested: RequestedPolicy, view: ProcView, runtime_files: Collection[str]) -> Iterator[Claim]:
-    """Yields what the kernel says.
+    """Yields each control with its requested value and the value that the kernel reports.
 
-    Under gVisor its process is the boundary, not the player, and only its control groups are ours.
-    `runtime_files` are the files that whoever made the container mounts besides, read-only.
+    Under gVisor the sandboxed process is gVisor's own, not the player, and only its control groups are checked as ours.
+    `runtime_files` are the further files that the container runtime mounts, read-only.
     """
     yield from _cgroup_claims(requested, view)
     if requested.spec.policy.runtime is Runtime.RUNSC:

@@ -68,7 +68,7 @@ def read_usage(folders: Sequence[Path]) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class FileCache:
-    """How much of a group's memory are pages of files, and how much was read anew that had been there before; bytes."""
+    """Pages of files in a group's memory, in bytes: `size` now, and `refaulted` that were evicted and read again."""
 
     size: int
     refaulted: int

@@ -1,7 +1,7 @@
-"""Temporary folders that name their owner, so that a sweep tells those of the dead from those of the living.
+"""Temporary folders that name their owner, so that a sweep can distinguish those of dead and of live processes.
 
-The name is a prefix and a tag (see `ProcessTag`), from the moment the folder is made: whoever is killed right after
-that leaves nothing that cannot be judged.
+The name is a prefix and a tag (see `ProcessTag`). A folder is created with this name, so even if its owner is killed
+right after that, a sweep knows whose it is.
 """
 
 import shutil

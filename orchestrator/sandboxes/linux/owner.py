@@ -1,7 +1,8 @@
-"""Whose sandbox it is, so that a sweep removes what a dead orchestrator left and spares what a live one uses.
+"""The owner of a sandbox, so that a sweep removes what a dead orchestrator left and spares what a live one uses.
 
-A process id alone is not enough: it is used again, it means something else in another container, and a machine that
-was started anew has forgotten it. So the name holds all four.
+A process id alone does not identify the owner: the kernel uses it again for other processes and after a restart, and it
+means another process in another container. So the name of an owner also has its host, boot, process id namespace and
+start time.
 """
 
 import os

@@ -1,12 +1,12 @@
-"""A control group of ours above each sandbox: it keeps the kernel's counters when the sandbox is gone.
+"""A control group above each sandbox's own: it keeps the kernel's counters when the sandbox is gone.
 
-A container's own group is removed as it ends, so whoever looks now and then misses a player that lived for 20 ms, and
-the last moments of every other. The group above it stays until we have read it. Its name carries who made it, so that
-a sweep removes those of the dead.
+The engine removes a container's own group when the container ends. Periodic samples of it would miss a player that
+lived for 20 ms, and the last moments of every other player. The group above stays until its counters are read. Its name
+states its owner, so that a sweep can remove the groups of dead orchestrators.
 
-In version 1 the number of kills at the memory limit stays with the group of the victim. Therefore the group above has
-a limit of its own, a little lower, and the kernel tells us by an event counter whenever it reaches that: no kill is
-missed, whatever the exit code says.
+In version 1 of control groups, the number of kills at the memory limit stays with the group of the victim. Therefore
+the group above has its own, slightly lower limit, and the kernel counts in an event counter how often the group reaches
+it: no kill is missed, whatever the exit code says.
 """
 
 import os

@@ -79,7 +79,7 @@ class ProcessPipes(PipeSandbox):
 
     @abstractmethod
     def _sample(self) -> None:
-        """Notes now and then what it uses, where that cannot be told afterwards."""
+        """Samples what the player uses, if that cannot be measured after its end."""
 
     @property
     def _stdin_handle(self) -> int:

@@ -1,16 +1,16 @@
-"""The player in the other container of our pod, over FIFOs that the two share: how a driver plays its one job.
+"""The backend with which a driver plays its one job: the player is in another container of the driver's pod.
 
-This backend starts no process and makes no container. Whoever made the pod has decided what the player is and what it
-may: the image by its digest, its command, every limit, its user, its network. What of it the kernel says of a process
-is asked of the player's container at the start, and a pod that is weaker than the policy demands is not played in:
-user, capabilities, no new privileges, seccomp. The rest (limits, network, root file system) is not to be seen from
-here; docs/sandbox.md says who reads it back.
+The two containers share FIFOs. This backend starts no process and makes no container. The pod's specification has
+decided what the player is and what it may do: the image by its digest, its command, every limit, its user, its network.
+At the start the backend asks the player's container for what the kernel reports about a process (user, capabilities, no
+new privileges, seccomp), and refuses a pod that is weaker than the policy demands. It cannot see the rest (limits,
+network, root file system); docs/sandbox.md says what checks that.
 
-A pod has one player. `start` succeeds once in a pod's life, and from then on it raises PodUsedUp: another player is
-another pod's. The first process in the player's container is ours (`images/runner/play`), so `stop` ends the player and
-all it started by letting go of it; a driver that is killed lets go as well. Exit status, memory, processor time and
-kills at the memory limit are that process's word, which the player cannot forge (see `exit_channel`). What is not known
-is None.
+A pod has one player. `start` succeeds once in a pod's life, and then raises PodUsedUp: each player needs its own pod.
+The first process in the player's container is ours (`images/runner/play`). It ends the player, and all processes that
+the player started, as soon as `stop` closes the FIFOs or the driver is killed. It also reports exit status, memory,
+processor time and kills at the memory limit; the player cannot forge this report (see `exit_channel`). What is not
+known is None.
 """
 
 import re

@@ -77,7 +77,7 @@ def start_player(folder: Path, token: str, channel: ExitChannel, deadline: float
     """
     pipes = FifoPipes()
     try:
-        for name in ("end", "err", "out"):  # first, so that whoever opens the other side need not wait
+        for name in ("end", "err", "out"):  # first, so that the process at the other side need not wait to open it
             pipes.handles[name] = _open_fifo(folder / name, os.O_RDONLY)
         pipes.handles["ctl"] = _open_for_writing(folder / "ctl", deadline)
         _mark_used(folder)

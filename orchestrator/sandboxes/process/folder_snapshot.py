@@ -85,7 +85,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def _folders_from(folder: Path) -> Iterator[Path]:
-    """A folder and those below it, each before it is looked into, so that its mode can be mended first."""
+    """Yields a folder and the folders below it, each before it is read: the caller can correct its mode."""
     yield folder
     for entry in walk_folder(folder):
         if entry.kind is EntryKind.FOLDER:

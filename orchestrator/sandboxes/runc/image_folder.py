@@ -1,7 +1,8 @@
-"""Images that are kept in a folder, for machines without a Docker engine: brought in as archives, and played by runc.
+"""A store of images in a folder, for machines without a Docker engine. Images arrive as archives, and runc plays them.
 
-An image is a folder by its id: `rootfs.tar`, its layers laid over one another (`image_files.flatten`), and
-`image.json`, what an engine would say of it. `tags.json` has the names. Whoever changes something holds the lock.
+An image is a folder that is named by its id. `rootfs.tar` has its merged layers (`image_files.flatten`), and
+`image.json` what an engine would report about it. `tags.json` has the names. A process holds the lock while it changes
+the store.
 """
 
 import fnmatch
@@ -105,7 +106,7 @@ class ImageFolder:
     # As an `ImageStore`
 
     def normalise_config(self, config: Mapping[str, Any]) -> bytes:
-        """Returns a configuration written anew."""
+        """See `ImageStore.normalise_config`."""
         return image_config.normalise_config(config)
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:

@@ -1,8 +1,8 @@
-"""Images as read-only file systems in a file each, and their mounts.
+"""Images as read-only file systems, each in one file, and their mounts.
 
-An image is flattened once into a squashfs file. Every sandbox mounts that file anew, over a loop device
-of its own, so that it has its own inodes and directory entries: what the kernel remembers of one sandbox's look-ups
-and reads is gone with its mount, and no other sandbox of the same image can find it.
+An image is flattened once into a squashfs file. Each sandbox mounts that file over its own loop device, so that it has
+its own inodes and directory entries: what the kernel remembers of a sandbox's look-ups and reads ends with its mount,
+and no other sandbox of the same image can find it.
 """
 
 import itertools
@@ -133,7 +133,7 @@ def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
         f"/proc/self/fd/{output}",
         "-tar",
     ]
-    # Every sandbox reads it anew, so files are neither compressed nor packed together: each would unpack them anew.
+    # Each sandbox would unpack the files again, so they are neither compressed nor packed together.
     command += ["-comp", "lz4", "-noD", "-noF", "-no-fragments"]
     command += ["-no-xattrs", "-noappend", "-quiet", "-no-progress", "-mem", "256M"]
     with (

@@ -52,9 +52,9 @@ def start_container(
 ) -> int:
     """Starts a container with these standard streams; returns the process id of its first process.
 
-    The image is mounted in a mount namespace that nobody else sees and that ends as soon as the container has its own,
-    so that nothing is left to be unmounted, whoever is killed when. The caller becomes the parent of the first process,
-    as a subreaper (see `become_subreaper`).
+    The image is mounted in a mount namespace that no other process sees and that ends as soon as the container has its
+    own. So no mount is left behind, even if a process is killed at any moment. The caller becomes the parent of the
+    first process, as a subreaper (see `become_subreaper`).
 
     Args:
         home: a folder of its own, where its description and runc's state of it are kept.

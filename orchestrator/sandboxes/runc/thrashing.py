@@ -1,9 +1,9 @@
-"""Whether a sandbox only reads its own program again and again, because its memory is used up.
+"""Detects a sandbox that only reads its own program again and again, because its memory is used up.
 
-The pages of a sandbox's files count against its memory limit. Who fills that with its own data leaves no room for the
-pages of its program: each is thrown out for the next, and read again. Since something can always be thrown out, the
-kernel does not kill anything, and the sandbox stands still for seconds or minutes. Then we do what the kernel does
-where nothing is left to be thrown out: the sandbox is ended, as out of memory.
+The pages of a sandbox's files count against its memory limit. A program that fills the limit with its own data leaves
+no room for the pages of its code: the kernel evicts each page for the next one, and reads it again. Since it can always
+evict a page, the kernel kills nothing, and the sandbox stands still for seconds or minutes. Such a sandbox is ended as
+out of memory, as the kernel does when it can evict nothing more.
 """
 
 import time
@@ -13,10 +13,10 @@ from orchestrator.sandboxes.linux.cgroup_counters import FileCache
 
 SAMPLE_SECONDS = 0.25
 _TURNOVERS = 10.0
-"""How often, in a second, all that is kept of files was read anew. A program that reads a large file over and over
-stays below 1 where it has memory, for each reading takes its time; one that stands still was measured at 100."""
+"""How many times a second the sandbox reads as many bytes again as it keeps of files. A program that reads a large file
+repeatedly stays below 1 if it has memory, since each reading takes time; one that stands still was measured at 100."""
 _SAMPLES = 3
-"""How many samples in a row have to say so."""
+"""How many samples in a row have to reach that."""
 
 
 class ThrashingDetector:

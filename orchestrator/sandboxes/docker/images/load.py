@@ -1,8 +1,8 @@
-"""Images that come from outside, and images that go there.
+"""Loads images into the engine from outside, and saves images of the engine.
 
-What an image says of itself is written anew (see `image_files.image_config`). The archive that the engine gets is
-ours, made of that configuration and of layers that were looked at; the image's id is the digest of the configuration,
-known before, and has to be what the engine says afterwards.
+An image gets a new configuration (see `image_files.image_config`). The archive that the engine loads is made here, of
+that configuration and of layers that were checked. The image's id is the digest of the configuration, so it is known
+before, and it has to be the id that the engine reports afterwards.
 """
 
 import io

@@ -23,7 +23,7 @@ class DockerImageStore:
         return build.build_image(self._engine, request, on_line)
 
     def normalise_config(self, config: Mapping[str, Any]) -> bytes:
-        """Returns a configuration written anew."""
+        """See `ImageStore.normalise_config`."""
         return image_config.normalise_config(config)
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
