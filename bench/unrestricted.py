@@ -90,9 +90,9 @@ class LargeContest:
         for week in range(weeks):
             self._play_week(week, pictures * (week + 1) // weeks - pictures * week // weeks)
 
-    def learn(self, *learned: ContestEvent) -> None:
+    def append(self, *events: ContestEvent) -> None:
         """Applies events and appends them."""
-        for event in learned:
+        for event in events:
             apply(self.state, event, self.now)
             self.entries.append((event, self.now))
 
@@ -100,7 +100,7 @@ class LargeContest:
         """Appends the events that a command returns."""
         if isinstance(result, Refusal):
             raise SystemExit(f"the benchmark asks for what may not be: {result.problems}")
-        self.learn(*result)
+        self.append(*result)
 
     def tick(self) -> None:
         """Runs the due actions."""
@@ -108,17 +108,17 @@ class LargeContest:
             self.entries += [(event, self.now) for event in action.events]
 
     def _found(self, attackers: int, defences: int) -> None:
-        self.learn(contest_events.ContestOpened(actor="desk", contest={}, key_fingerprint="k", software="0"))
+        self.append(contest_events.ContestOpened(actor="desk", contest={}, key_fingerprint="k", software="0"))
         self.tick()
         for member in BOARD:
             self._seat(member)
         for rater in RATERS:
             person = PersonRecord(id=f"{rater}@raters.example", name=rater)
-            self.learn(contest_events.RoleGranted(actor="desk", person=person, role=Role.RATER))
+            self.append(contest_events.RoleGranted(actor="desk", person=person, role=Role.RATER))
         self.attackers = [f"attackers-{number}" for number in range(attackers)]
         for team in (*self.attackers, *(f"owners-{number}" for number in range(defences))):
             people = [PersonRecord(id=f"somebody@{team}.example", name=team)]
-            self.learn(contest_events.TeamAdded(actor="desk", team=team, people=people))
+            self.append(contest_events.TeamAdded(actor="desk", team=team, people=people))
         for team in self.attackers:
             self.act(commands.admit_attacker(self.state, self.now, "desk", team, "https://arxiv.example/1"))
         for number in range(defences):
@@ -127,18 +127,18 @@ class LargeContest:
     def _seat(self, member: str) -> None:
         person = f"{member}@{member}.example"
         record = PersonRecord(id=person, name=member)
-        self.learn(contest_events.RoleGranted(actor="desk", person=record, role=Role.BOARD))
-        self.learn(events.BoardMemberSeated(actor="desk", member=member, person=person))
+        self.append(contest_events.RoleGranted(actor="desk", person=record, role=Role.BOARD))
+        self.append(events.BoardMemberSeated(actor="desk", member=member, person=person))
 
     def vote(self, question: str) -> None:
         """Makes the board vote in favour of a question."""
         for each in BOARD[:2]:
-            self.learn(events.VoteCast(actor=each, member=each, question=question, in_favour=True))
+            self.append(events.VoteCast(actor=each, member=each, question=question, in_favour=True))
 
     def _add_defence(self, name: str, team: str) -> None:
         body = {"name": name, "task": "digits", "digest": digest(name), "image": "", "attempt": 1, "attempts_left": 0}
         source = "https://code.example/1"
-        self.learn(
+        self.append(
             contest_events.SubmissionReceived(
                 actor="desk", id=name, team=team, side=Side.DEFENCE, source=source, **body
             )
@@ -147,8 +147,8 @@ class LargeContest:
         decide = partial(commands.decide_readability, defence=name, readable=True, reason="It is plain.")
         self.act(decide(self.state, self.now, "desk"))
         counts = {"right": 10, "wrong": 0, "abstained": 0, "faults": 0, "accepted": 0, "timed_pictures": 10}
-        self.learn(events.DefenceTested(actor="desk", defence=name, broken_by=[], seconds=1.0, **counts))
-        self.learn(events.DefencePublished(actor="desk", defence=name, digest=digest(name), source=source))
+        self.append(events.DefenceTested(actor="desk", defence=name, broken_by=[], seconds=1.0, **counts))
+        self.append(events.DefencePublished(actor="desk", defence=name, digest=digest(name), source=source))
         self.vote(f"stake:{name}")
         self.act(commands.stake_by_board(self.state, self.now, "desk", name, {name: "It is easy to run."}))
 
@@ -183,14 +183,14 @@ class LargeContest:
             statements=Statements(complete=True, unoccluded=True, real=real),
         )
         for rater in self.chance.sample(RATERS, 3):
-            self.learn(events.PictureRated(actor=rater, picture=picture, rater=rater, answers=answers))
+            self.append(events.PictureRated(actor=rater, picture=picture, rater=rater, answers=answers))
         return seen
 
     def _answer(self, defence: str, week: str, shown: dict[str, str]) -> None:
         wrong = {BIRD.name: BICYCLE.name, BICYCLE.name: BIRD.name}
         given = {each: wrong[seen] if self.chance.random() < BREAKS else seen for each, seen in shown.items()}
         others = {each: [answer] * OTHER_SEEDS for each, answer in given.items()}
-        self.learn(events.AnswersRecorded(actor="desk", defence=defence, week=week, answers=given, other_seeds=others))
+        self.append(events.AnswersRecorded(actor="desk", defence=defence, week=week, answers=given, other_seeds=others))
 
 
 def write(folder: Path, entries: Iterable[tuple[ContestEvent, datetime]]) -> None:

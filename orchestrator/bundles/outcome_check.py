@@ -47,7 +47,7 @@ def check_outcomes(
             else:
                 recorded.forget()
             try:
-                fold.learn(event, at)
+                fold.apply(event, at)
             except Rejected as error:
                 raise NotGenuine(place, f"may not have happened: {printable(str(error.problems[0]))}") from None
         if isinstance(event, FormatEvent) and (source := event.follows_from()) is not None:

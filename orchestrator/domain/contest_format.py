@@ -230,7 +230,7 @@ class LedgerFold(ABC):
     """A format's own fold of the whole contest ledger, for formats whose rounds depend on more than the `Season`."""
 
     @abstractmethod
-    def learn(self, event: ContestEvent, at: datetime) -> None:
+    def apply(self, event: ContestEvent, at: datetime) -> None:
         """Applies the next event, with its time. Raises Rejected if the event is not allowed there."""
 
     @abstractmethod

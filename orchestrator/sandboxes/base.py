@@ -332,8 +332,8 @@ class Backend(Protocol):
         """Returns an admitted image to start in place of `image`: the same files, of which the kernel knows nothing.
 
         Sandboxes of one image share its files, and the kernel remembers what was looked up and read among them. The
-        copy's `undo` removes it, once its sandboxes are gone, and so does `clean_up` for the run. A backend that cannot
-        copy files, or does not share them, returns `image`.
+        copy's `rollback` removes it, once its sandboxes are gone, and so does `clean_up` for the run. A backend that
+        cannot copy files, or does not share them, returns `image`.
 
         Raises:
             InfrastructureFault: it could not be made.

@@ -165,7 +165,7 @@ class ContestAdmin:
     def refresh(self) -> None:
         """Applies entries that other processes appended since the last read. Raises StoreFault for a damaged ledger."""
         for entry in self._ledger.read_new():
-            self._learn(entry.event, entry.time)
+            self._apply(entry.event, entry.time)
 
     def ledger_fold(self) -> LedgerFold | None:
         """Returns the format's fold of the whole ledger, None if the format has no such fold. Raises Rejected."""
@@ -173,7 +173,7 @@ class ContestAdmin:
         if found is not None:
             for entry in self._ledger.read():
                 if isinstance(entry.event, contest_events.ContestEvent):
-                    found.learn(entry.event, datetime.fromisoformat(entry.time))
+                    found.apply(entry.event, datetime.fromisoformat(entry.time))
         return found
 
     def now(self) -> datetime:
@@ -198,15 +198,15 @@ class ContestAdmin:
             if _changes_boards(act):
                 self.discard_results()
             time = self._ledger.append(act, time=format_time(at or self._clock()))
-            self._learn(act, time)
+            self._apply(act, time)
         return time
 
-    def _learn(self, event: object, time: str) -> None:
+    def _apply(self, event: object, time: str) -> None:
         if isinstance(event, contest_events.ContestEvent):
             self.season.apply(event, time)
         self._entry_count, self._latest_time = self._entry_count + 1, time
 
-    def played_rounds(self) -> list[RoundFolder]:
+    def opened_rounds(self) -> list[RoundFolder]:
         """Returns the folders of all rounds that were begun, in the order of the contest file's tasks and rounds."""
         every = [
             self.folder.round(each.name, task.name)
@@ -220,13 +220,13 @@ class ContestAdmin:
         played_paths = {self.folder.round(phase, task).path for phase, task in self.season.played_rounds}
         return [
             folder
-            for folder in self.played_rounds()
+            for folder in self.opened_rounds()
             if folder.path in played_paths | self.outdated_rounds and not folder.results_path.exists()
         ]
 
     def discard_results(self) -> None:
         """Removes all written results before an event that changes them, so that a killed command leaves none wrong."""
-        for folder in self.played_rounds():
+        for folder in self.opened_rounds():
             if folder.results_path.exists():
                 self.outdated_rounds.add(folder.path)
                 folder.discard_results()

@@ -94,7 +94,7 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
 
 def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
     """Raises UsageError if played rounds cannot be scored by the contest file's rules; see `rescore`."""
-    for opening, roster in seasons.opened_rounds(admin):
+    for opening, roster in seasons.round_openings(admin):
         if changed := play_rounds.changed_rules_of_play(
             admin.contest.format, seasons.complete_rules(admin, opening.contest["rules"]), rules
         ):

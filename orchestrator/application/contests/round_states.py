@@ -83,7 +83,7 @@ def round_states(folder: ContestFolder, contest: Contest, season: Season) -> lis
         active = [entry.id for entry in season.entries_of_task(task) if entry.is_active]
         for each in contest.format.rounds(season, task):
             place = folder.round(each.name, task)
-            results = read_results(place)
+            results = written_results(place)
             known = {part.id for part in results.submissions} if results else set(active if place.exists else ())
             asked = (request for request in season.round_requests.values() if request.round == each.name)
             found.append(
@@ -101,7 +101,7 @@ def round_states(folder: ContestFolder, contest: Contest, season: Season) -> lis
     return found
 
 
-def read_results(folder: RoundFolder) -> Results | None:
+def written_results(folder: RoundFolder) -> Results | None:
     """Returns the written results of a round; None if there are none, or another version of the software wrote them."""
     try:
         stat = folder.results_path.stat()

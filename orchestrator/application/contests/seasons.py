@@ -316,7 +316,7 @@ def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> Non
     record, _ = round_record.read_round(folder.path)
     observed = round_record.score_round(record, folder.path).observations()
     for event in fold.round_events(phase, observed, admin.actor):
-        fold.learn(event, datetime.fromisoformat(admin.append_event(event)))
+        fold.apply(event, datetime.fromisoformat(admin.append_event(event)))
 
 
 def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | None = None) -> list[RunEstimate]:
@@ -467,9 +467,9 @@ def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) 
     return [each for each in every if each.exists]
 
 
-def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
+def round_openings(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
     """Yields the opening event and the roster of each round that was begun."""
-    for folder in admin.played_rounds():
+    for folder in admin.opened_rounds():
         record, _ = round_record.read_round(folder.path)
         if record.round.opening is not None:
             yield record.round.opening, record.round.roster
@@ -487,7 +487,9 @@ def changed_rules(admin: ContestAdmin) -> dict[str, tuple[Any, Any]]:
 
     Rules in force are those by which the played rounds were judged. Empty if nothing was played.
     """
-    recorded_rules = admin.season.rules or next((opening.contest["rules"] for opening, _ in opened_rounds(admin)), None)
+    recorded_rules = admin.season.rules or next(
+        (opening.contest["rules"] for opening, _ in round_openings(admin)), None
+    )
     now = admin.contest.format.rules
     before = now if recorded_rules is None else type(now).model_validate(recorded_rules)
     # Compares values, not texts: a file's 1.0 is 1 in the ledger.

@@ -65,7 +65,7 @@ class UnrestrictedContest:
         Actions that are due but not recorded yet have not happened in this state, so nothing is shown early.
         """
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             return view(self._state)
 
     def act(self, command: Command, now: datetime) -> tuple[FormatEvent, ...]:
@@ -100,7 +100,7 @@ class UnrestrictedContest:
         Raises StoreFault or Busy, and then nothing is recorded.
         """
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             if next(due_events.due(self._state, self._time(now)), None) is None:
                 return []
         with self._deciding():
@@ -147,14 +147,14 @@ class UnrestrictedContest:
     def entry_of(self, picture: str) -> tuple[int, str] | None:
         """Returns the receipt number and the entry's hash of a received picture, None if there is no such picture."""
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             known = self._state.pictures.get(picture)
             return None if known is None else (known.receipt, self._hashes[picture])
 
     def transfers(self) -> list[tuple[datetime, Transfer]]:
         """Returns all transfers of money, each with its time, in the order of the ledger."""
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             return list(self._transfers)
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class UnrestrictedContest:
     def _deciding(self) -> Iterator[None]:
         """Holds the contest's write lock and applies new entries. After an error, the next use folds it anew."""
         with self._lock, self.folder.writing():
-            self._learn()
+            self._read_new_entries()
             try:
                 yield
             except BaseException:
@@ -178,7 +178,7 @@ class UnrestrictedContest:
             self._ledger.append(*events, time=format_time(at))
             if isinstance(events[-1], PictureReceived):
                 self._hashes[events[-1].picture] = self._ledger.head
-            self._note_transfers(at)
+            self._add_transfers(at)
 
     def _time(self, now: datetime) -> datetime:
         now = now.astimezone(UTC)
@@ -190,26 +190,26 @@ class UnrestrictedContest:
         self._hashes: dict[str, str] = {}
         """Picture -> the hash of the entry that received it, which its receipt shows."""
         self._transfers: list[tuple[datetime, Transfer]] = []
-        self._learn_all(self._ledger.read())
+        self._apply_all(self._ledger.read())
         if self._state.opened_at is None:
             raise StoreFault(f"{self.folder.path} holds no contest that was opened; put its ledger back from a copy")
 
-    def _learn(self) -> None:
+    def _read_new_entries(self) -> None:
         """Applies entries that other processes appended since the last read. Raises like the constructor."""
         if self._is_ahead:  # events were applied to the state that were not appended
             self._fold()
-        self._learn_all(self._ledger.read_new())
+        self._apply_all(self._ledger.read_new())
 
-    def _learn_all(self, entries: Iterable[LedgerEntry]) -> None:
+    def _apply_all(self, entries: Iterable[LedgerEntry]) -> None:
         for entry in entries:
             if isinstance(entry.event, ContestEvent):
                 at = datetime.fromisoformat(entry.time)
                 apply(self._state, entry.event, at)
-                self._note_transfers(at)
+                self._add_transfers(at)
             if isinstance(entry.event, PictureReceived):
                 self._hashes[entry.event.picture] = entry.hash
 
-    def _note_transfers(self, at: datetime) -> None:
+    def _add_transfers(self, at: datetime) -> None:
         """Adds the transfers that the state has gained since the last call, with their time `at`."""
         made = self._state.books.transfers if self._state.books else {}
         self._transfers += [(at, each) for each in islice(made.values(), len(self._transfers), None)]

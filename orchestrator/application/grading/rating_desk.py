@@ -60,7 +60,7 @@ class RatingDesk:
     def view(self, person: str) -> RaterView | None:
         """Returns the rater's view of the first task with an item left, else of the last task; None if of no task."""
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             return self._view(rater_id(self._key, person))
 
     def _view(self, rater: str) -> RaterView | None:
@@ -76,7 +76,7 @@ class RatingDesk:
     def item(self, person: str, token: str) -> tuple[RatedItem, bool] | None:
         """Returns an item of this rater and whether it is answered; None if the rater has no such item."""
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             return self._item(rater_id(self._key, person), token)
 
     def _item(self, rater: str, token: str) -> tuple[RatedItem, bool] | None:
@@ -89,7 +89,7 @@ class RatingDesk:
         """Returns the PNG of a picture, numbered from 1, of an item of this rater; None if there is none."""
         rater = rater_id(self._key, person)
         with self._lock:
-            self._learn()
+            self._read_new_entries()
             for task, rating in self._ratings.items():
                 if rating.item(rater, token) is not None:
                     shown = rating.pictures(token, partial(self._pictures[task].picture, self._season))
@@ -105,7 +105,7 @@ class RatingDesk:
         """
         rater = rater_id(self._key, person)
         with self._lock, self._folder.writing():
-            self._learn()
+            self._read_new_entries()
             self._check_rater(person)
             view, now = self._view(rater), self._clock()
             if view is None or view.is_over:
@@ -130,7 +130,7 @@ class RatingDesk:
         if problems := recusal.rater_problems(self._season, person):
             raise Rejected("rater", problems)
 
-    def _learn(self) -> None:
+    def _read_new_entries(self) -> None:
         """Applies entries that other processes appended since the last read. Raises StoreFault for a damaged ledger."""
         for entry in self._ledger.read_new():
             self._apply(entry.event, entry.time)

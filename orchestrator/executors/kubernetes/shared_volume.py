@@ -6,7 +6,7 @@
         assignment.json         what the driver is to play: written by the controller
         begun                   a driver has taken the attempt, and no other may
         0001.json, 0002.json    batches of events to be stored together, in order: written by the driver
-        half.json               the partial step, if the job needs another player
+        partial_step.json       the partial step, if the job needs another player
         end.json                how the attempt ended, and how many numbered files there are
 
 Every file is written whole or not at all and flushed to the disk, so every file is valid whichever side was killed.
@@ -44,7 +44,7 @@ class DriverOutcome(StrEnum):
 
     FINISHED = "finished"
     """Every step was played."""
-    NEEDS_PLAYER = "spent"
+    NEEDS_PLAYER = "needs-player"
     """The job needs another player, and the pod has none left."""
     FAULT = "fault"
     """An infrastructure fault ended every attempt of the driver."""
@@ -110,7 +110,7 @@ class SharedVolume:
 
     def read_partial_step(self, attempt: str) -> PartialStep | None:
         """Returns the partial step that an attempt left, or None. Raises StoreFault."""
-        return _read_model(self.folder / attempt / "half.json", PartialStep)
+        return _read_model(self.folder / attempt / "partial_step.json", PartialStep)
 
     def read_end(self, attempt: str) -> AttemptEnd | None:
         """Returns the end of an attempt, or None until its driver has written it. Raises StoreFault."""
@@ -167,7 +167,7 @@ class AttemptFolder:
     ) -> None:
         """Writes the partial step, if any, and then the attempt's end, the last file. Raises StoreFault."""
         if partial_step is not None:
-            self._write(self._folder / "half.json", partial_step.model_dump_json().encode())
+            self._write(self._folder / "partial_step.json", partial_step.model_dump_json().encode())
         end = AttemptEnd(outcome=outcome, batches=self._batches, code=code, message=message)
         self._write(self._folder / "end.json", end.model_dump_json().encode())
 

@@ -259,7 +259,7 @@ def _picture_rated(state: State, event: events.PictureRated, at: datetime) -> No
 
 def _rater_tested(state: State, event: events.RaterTested, _: datetime) -> None:
     record, right = state.raters.setdefault(event.rater, RaterRecord()), is_right(event.answers, event.shows)
-    record.learn(state.rules.raters, event.pixels, right=right, practice=event.practice)
+    record.add_answer(state.rules.raters, event.pixels, right=right, practice=event.practice)
 
 
 def _rule(state: State, picture: Picture, at: datetime) -> None:

@@ -60,7 +60,7 @@ class RaterRecord:
     is_removed: bool = False
     published: tuple[int, int] = (0, 0)
 
-    def learn(self, rules: RaterRules, pixels: str, *, right: bool, practice: bool) -> None:
+    def add_answer(self, rules: RaterRules, pixels: str, *, right: bool, practice: bool) -> None:
         """Counts an answer about a known picture, and removes a rater who is wrong too often. Removal is permanent."""
         self.seen.add(pixels)
         if practice:

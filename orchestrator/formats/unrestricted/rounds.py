@@ -26,7 +26,7 @@ class ContestFold(LedgerFold):
     def __init__(self, rules: UnrestrictedRules, *, redacted: bool = False) -> None:
         self._state = State(rules, redacted=redacted)
 
-    def learn(self, event: ContestEvent, at: datetime) -> None:
+    def apply(self, event: ContestEvent, at: datetime) -> None:
         """Applies the next event, with its time. Raises Rejected if the event is not allowed there."""
         if not (self._state.redacted and isinstance(event, TeamAdded | RoleGranted | RoleRevoked)):
             apply(self._state, event, at)

@@ -90,7 +90,7 @@ def test_attempts_are_found_by_the_jobs_key(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"outcome": "won", "batches": 0}', '{"outcome": "spent", "batches": -1}']
+    "text", ["", "{", "[]", '{"outcome": "won", "batches": 0}', '{"outcome": "needs-player", "batches": -1}']
 )
 def test_what_no_driver_wrote_is_one_clear_error(tmp_path, text) -> None:
     """Damaged or foreign files are named, with the remedy."""
@@ -160,7 +160,7 @@ def test_everything_is_private(tmp_path) -> None:
     outbox.write_events(FAILED)
     outbox.write_end(DriverOutcome.FAULT, PartialStep(step=0, completed=0), "sandbox-lost", "gone")
     files = sorted((exchange.folder / ATTEMPT.name).iterdir())
-    assert [path.name for path in files] == ["0001.json", "assignment.json", "begun", "end.json", "half.json"]
+    assert [path.name for path in files] == ["0001.json", "assignment.json", "begun", "end.json", "partial_step.json"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 

@@ -41,12 +41,12 @@ class SimulatedContest:
         self.now = start
         self.ledger: list[tuple[ContestEvent, datetime]] = []
         self.actions: list[str] = []
-        self.learn(
+        self.append(
             contest_events.ContestOpened(actor="desk", contest={}, key_fingerprint="k", software="0"),
         )
         self.tick()
 
-    def learn(self, event: ContestEvent) -> None:
+    def append(self, event: ContestEvent) -> None:
         """Appends one event."""
         apply(self.state, event, self.now)
         self.ledger.append((event, self.now))
@@ -82,7 +82,7 @@ class SimulatedContest:
         if isinstance(result, Refusal):
             return [problem.what for problem in result.problems]
         for event in result:
-            self.learn(event)
+            self.append(event)
         return []
 
     def propose(self, event: ContestEvent) -> list[str]:
@@ -99,7 +99,7 @@ class SimulatedContest:
         """Adds a team; if no people are given, with one person whose address has a domain of its own."""
         people = people or (f"{team}@{team}.example",)
         records = [PersonRecord(id=each, name=each, organizer=organizer) for each in people]
-        self.learn(contest_events.TeamAdded(actor="desk", team=team, people=records))
+        self.append(contest_events.TeamAdded(actor="desk", team=team, people=records))
         self.tick()
 
     def add_attackers(self, *teams: str) -> None:
@@ -112,7 +112,7 @@ class SimulatedContest:
         """Seats members of the board, by their name and their address."""
         for member, person in people.items():
             record = PersonRecord(id=person, name=member)
-            self.learn(contest_events.RoleGranted(actor="desk", person=record, role=Role.BOARD))
+            self.append(contest_events.RoleGranted(actor="desk", person=record, role=Role.BOARD))
             self.must(self.propose(events.BoardMemberSeated(actor="desk", member=member, person=person)))
         self.tick()
 
@@ -131,7 +131,7 @@ class SimulatedContest:
     def receive_defence(self, name: str, team: str, source: str = "https://code.example/1") -> None:
         """Receives a defence of a team."""
         body = {"name": name, "task": "t", "digest": digest(name), "image": "", "attempt": 1, "attempts_left": 0}
-        self.learn(
+        self.append(
             contest_events.SubmissionReceived(
                 actor="desk", id=name, team=team, side=Side.DEFENCE, source=source, **body
             )

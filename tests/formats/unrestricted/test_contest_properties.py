@@ -158,12 +158,12 @@ class RandomContest(SimulatedContest):
         if one % 5 == 0:
             team = self.chosen(TEAMS, two)
             person = PersonRecord(id=f"{team}@{team}.example", name="One")
-            self.learn(contest_events.RoleGranted(actor="desk", person=person, role=Role.ORGANIZER))
+            self.append(contest_events.RoleGranted(actor="desk", person=person, role=Role.ORGANIZER))
 
     def do_leave(self, one: int, _: int) -> None:
         """Withdraws a defence."""
         if (defence := self.chosen(self.state.defences, one)) and one % 5 == 0:
-            self.learn(contest_events.SubmissionWithdrawn(actor="desk", id=defence, reason="We found a mistake."))
+            self.append(contest_events.SubmissionWithdrawn(actor="desk", id=defence, reason="We found a mistake."))
 
     def holds(self) -> None:
         """Asserts what holds at every point of a contest."""

@@ -498,9 +498,9 @@ def test_u12_organizers_and_members_of_the_board_get_no_prize() -> None:
         contest = broken_contest()
         foxes = PersonRecord(id="foxes@foxes.example", name="Fox", organizer=role is None)
         if role is None:
-            contest.learn(contest_events.TeamAdded(actor="desk", team="foxes", people=[foxes]))
+            contest.append(contest_events.TeamAdded(actor="desk", team="foxes", people=[foxes]))
         else:
-            contest.learn(contest_events.RoleGranted(actor="desk", person=foxes, role=role))
+            contest.append(contest_events.RoleGranted(actor="desk", person=foxes, role=role))
         contest.wait(days=3)
         assert contest.state.defences["d1"].status == "broken"
         assert contest.state.books.unpaid() == []

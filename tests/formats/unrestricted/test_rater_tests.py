@@ -102,7 +102,7 @@ def test_practice_comes_first_and_hidden_items_have_their_share() -> None:
         found = next_test(rules, record, KNOWN, 7919 * number)
         assert found is not None
         assert found[1]
-        record.learn(rules, found[0].pixels, right=True, practice=True)
+        record.add_answer(rules, found[0].pixels, right=True, practice=True)
     drawn = [next_test(rules, record, KNOWN, draw) for draw in range(2500)]
     assert sum(each is not None for each in drawn) == 250
     assert {each[0].pixels for each in drawn if each} == {each.pixels for each in KNOWN} - record.seen
