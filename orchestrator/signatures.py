@@ -16,7 +16,7 @@ _LOST_REMEDY = "put it back from a copy of the folder, see `sparring explain sea
 
 
 class SigningKey:
-    """The organizers' private key. Whoever has it can sign in their name, so only its owner can read its file."""
+    """The organizers' private key. Everybody who has it can sign in their name, so only its owner can read its file."""
 
     def __init__(self, private: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(private)

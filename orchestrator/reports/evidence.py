@@ -18,7 +18,7 @@ MAX_EVIDENCE_ROWS = 12
 """How many disagreements of one finding the page shows; results.json has all of them."""
 RAN_FROM: Mapping[str, str] = {
     "yes": "a fresh copy",
-    "mount": "its image, mounted anew for each sandbox",
+    "mount": "its image, mounted separately for each sandbox",
     "baseline": "its image: the organizers' own",
     "backend": "its image: this backend copies none",
     "unrecorded": "its image: no copy is on record",

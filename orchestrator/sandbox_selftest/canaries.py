@@ -1,7 +1,7 @@
-"""What a program would find on the host if its network were not its own: services that only the host has.
+"""Services on the host that a hostile program could reach only if it were not in its own network.
 
-They listen on the loopback interface and on a name, tell whoever asks the token, and count. So the evidence that a
-wall fell does not come from the program alone.
+They listen on the loopback interface and on an abstract name, send the token to every client, and count the clients.
+So the evidence of an escape does not come from the program alone.
 """
 
 import secrets

@@ -99,8 +99,8 @@ class Image:
     unset_variables: tuple[str, ...] = ()
     """The names among its variables that a player does not get, where a cluster's node would pass them on."""
     rollback: Callable[[], None] | None = field(default=None, compare=False, repr=False)
-    """Removes what `admit` or `fresh_copy` made here for it, for who then refuses it or is done; None where nothing is
-    new."""
+    """Removes what `admit` or `fresh_copy` made for it, if the caller refuses it or needs it no longer; None if that is
+    nothing."""
 
 
 @dataclass(frozen=True, slots=True)

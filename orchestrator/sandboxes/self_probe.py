@@ -117,7 +117,7 @@ def last_line(end: Exit) -> str:
 
 
 def read_output(sandbox: Sandbox, seconds: float = _TIMEOUT_SECONDS, most: int = _MAX_OUTPUT_BYTES) -> bytes:
-    """Returns what a player writes until it ends, at most so many bytes and what came with the last of them."""
+    """Returns what a player writes until it ends; reading stops after the piece that reaches `most` bytes."""
     output = bytearray()
     deadline = time.monotonic() + seconds
     while len(output) < most:

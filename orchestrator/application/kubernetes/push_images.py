@@ -33,7 +33,7 @@ class PushState(StrEnum):
     PRESENT = "there"
     """The registry has it already, and the engine has the same image or none."""
     ELSEWHERE = "elsewhere"
-    """Its name is in another registry, which is not asked: whoever chose that name has to push it."""
+    """Its name is in another registry, which is not asked: the person who chose that name has to push it."""
     MISSING = "missing"
     REFUSED = "refused"
     """Admission on this machine refuses it; unlike a registry, the engine lets admission read the image's files."""

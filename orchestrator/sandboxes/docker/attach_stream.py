@@ -147,7 +147,7 @@ class Attachment:
                 return
 
     def fileno(self) -> int:
-        """Returns the handle of the line, for those who wait for more than this stream; -1 after `close`."""
+        """Returns the socket's file descriptor, for callers that wait for several streams; -1 after `close`."""
         return self._socket.fileno()
 
     def read_available(self) -> None:

@@ -25,10 +25,10 @@ class UnseenFileError(Exception):
 
 @contextmanager
 def image_errors() -> Iterator[None]:
-    """Tells an image whose files are in the way, and a start that fails for whatever reason, from an engine that fails.
+    """Raises separate errors for unfit files of an image, a start that failed for any reason, and a failed engine.
 
-    The words of an engine do not say whose fault a failed start is: what it reads of an image's files, what its runtime
-    mounts there, or what the machine lacks. So who gets a StartFailedError compares with a known image.
+    The engine's message does not say whose fault a failed start is: the image's files, the runtime's mounts, or the
+    machine. So a caller that gets a StartFailedError starts a known image and compares.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """One long request to the engine: bytes go in and come out in pieces, and it can be ended from outside.
 
-Builds, loads and saves take minutes, and the one who waits has to be able to stop. The library gives no way to hang up
-while it waits, and it sends the operator's registry passwords and proxies along with every build; so these requests
-are made here, over the engine's socket, and nothing is sent that is not asked for.
+Builds, loads and saves take minutes, and the caller has to be able to stop them. The library cannot be interrupted
+while it waits, and it sends the operator's registry passwords and proxies with every build. So this module makes these
+requests over the engine's socket, and sends nothing else.
 """
 
 import http.client
@@ -80,7 +80,7 @@ def engine_request(
         RequestCancelled: `objection` gave a reason.
         SandboxLost: the engine failed.
     """
-    # An answer may take any time: who waits hangs up by another thread.
+    # An answer may take any time: another thread ends the connection if the caller has to stop.
     line = UnixConnection(socket_path, _CONNECT_SECONDS, answer_seconds=None)
     with CancellableRequest(line, objection) as guard:
         try:

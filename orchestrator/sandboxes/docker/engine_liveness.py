@@ -35,7 +35,7 @@ class EngineConnection:
         """Connects to the engine whose unix socket is `socket_path`.
 
         Raises:
-            SandboxLost: it does not answer within so many seconds.
+            SandboxLost: it does not answer within `seconds`.
         """
         try:
             line, head = open_stream(socket_path, "GET", f"/v{version}/events?filters={_NO_EVENTS_FILTER}", seconds)

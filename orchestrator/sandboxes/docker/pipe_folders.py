@@ -110,7 +110,7 @@ class PipeFolders:
 
 
 def probe_spec(image: Image, runtime: Runtime) -> SandboxSpec:
-    """Returns the order for a player that says back what it is told; it is the shell, so that any image will do."""
+    """Returns the specification of a player that echoes one word. It is the mounted shell, so any image works."""
     command = (player_fifos.SHELL, "-c", 'read -r word; echo "$word"')
     return SandboxSpec(
         replace(image, command=command), SandboxPolicy(PROBE_LIMITS, runtime=runtime), run="probe", job="fifos"
@@ -118,7 +118,7 @@ def probe_spec(image: Image, runtime: Runtime) -> SandboxSpec:
 
 
 def answers(sandbox: Sandbox) -> bool:
-    """Whether the player of `probe_spec` says back what it is told, within `PROBE_SECONDS`."""
+    """Returns whether the player of `probe_spec` echoes its word within `PROBE_SECONDS`."""
     deadline = time.monotonic() + PROBE_SECONDS
     answer = b""
     if sandbox.send(_WORD, deadline):

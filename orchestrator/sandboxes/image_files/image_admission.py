@@ -18,12 +18,12 @@ class ImageCollection(Protocol):
     """
 
     place: ClassVar[str]
-    """Who has them, in an error message."""
+    """The words for where the images are, in an error message."""
     remedy: ClassVar[str]
     """How an image gets there."""
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what is known of an image by its name or id; None when there is none."""
+        """Returns the description of an image by its name or id; None if there is none."""
         ...
 
     def images(self, pattern: str) -> list[Mapping[str, Any]]:

@@ -1,9 +1,9 @@
-"""The layers of an image as a registry has them: packed tar streams, read header by header, nothing of them unpacked.
+"""Reads the layers of an image from a registry: compressed tar streams, header by header. Nothing is unpacked.
 
-What a layer says of each path is kept, and the first bytes of programs: enough to judge the image as one that lies with
-an engine is judged (`mount_points.merge_layers`). A layer that runtimes could unpack in different ways is refused.
+Each path's header is kept, and the first bytes of programs. That is enough to judge the image like one that an engine
+holds (`mount_points.merge_layers`). A layer that runtimes could unpack in different ways is refused.
 
-A whiteout (`.wh.NAME`) removes NAME of the layers below, `.wh..wh..opq` all that they have in its folder.
+A whiteout (`.wh.NAME`) removes NAME of the layers below; `.wh..wh..opq` removes all that they have in its folder.
 """
 
 import posixpath

@@ -1,9 +1,10 @@
-"""A tar archive that comes as a stream from who knows where, read header by header.
+"""Reads the headers of a tar archive that comes as a stream from a stranger.
 
-Names, sizes and extended headers are hostile: nothing is unpacked, nothing longer than `_MAX_EXTENSION_BYTES` is held,
-and bytes and time are bounded. Engines and nodes read the same bytes with Go's archive/tar. What it might read
-otherwise is refused (a name said twice in different ways, a prefix where there may be none), so that nobody shows us
-other files than the machines that play get. The format itself is `tar_format`; these are the rules and the bounds.
+Names, sizes and extended headers may be hostile: nothing is unpacked, nothing longer than `_MAX_EXTENSION_BYTES` is
+held, and bytes and time are bounded. Engines and nodes read the same bytes with Go's archive/tar. An archive that it
+might read differently is refused (two different names of one file, a prefix where none is allowed), so that the files
+that are checked here are those that the machines get. `tar_format` is the format itself; this module has the rules and
+the bounds.
 """
 
 import re
@@ -51,7 +52,7 @@ class BoundedStream:
         self.at = 0
 
     def take(self, count: int) -> bytes:
-        """Returns so many bytes, fewer at the end of the stream."""
+        """Returns the next `count` bytes, fewer at the end of the stream."""
         while len(self._held) - self._at < count and self._more():
             pass
         data = self._held[self._at : self._at + count]
@@ -60,7 +61,7 @@ class BoundedStream:
         return data
 
     def skip(self, count: int) -> None:
-        """Passes over so many bytes."""
+        """Skips the next `count` bytes."""
         self.at += count
         while count > len(self._held) - self._at:
             count -= len(self._held) - self._at

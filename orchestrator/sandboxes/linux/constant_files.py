@@ -32,7 +32,7 @@ class ConstantFiles:
         self._unseen = False
 
     def sources(self, memory: int) -> MountSources:
-        """Returns the files for a sandbox with so many bytes of memory; none where the engine does not see them."""
+        """Returns the files for a sandbox with `memory` bytes of memory; none if the engine does not see them."""
         with self._lock:
             if self._unseen:
                 return ()

@@ -60,15 +60,15 @@ _CGROUP_COUNTERS = (
     *("memory/memory.kmem.slabinfo", "memory/memory.kmem.usage_in_bytes", "memory/memory.memsw.failcnt"),
     *("memory/memory.memsw.max_usage_in_bytes", "memory/memory.memsw.usage_in_bytes"),
 )
-"""Counters of the sandbox's own control group, versions 1 and 2. Who is charged for a kernel object or for a read from
-disk learns that nobody was before; limits stay."""
+"""Counters of the sandbox's own control group, versions 1 and 2. They show whether an earlier sandbox used a file:
+only the first group that uses a kernel object or reads a page from disk is charged for it. Limits are not masked."""
 
 
 def masked_paths(*, gpu: bool = False, root: Path = Path("/")) -> tuple[str, ...]:
     """Returns the paths to be masked on this kernel, sorted; `gpu`: for a player that has one.
 
-    `root` is where /proc and /sys are looked at; that it may lack a path which the sandbox has is true of those of
-    control groups alone, which are listed without a look.
+    The function looks for /proc and /sys below `root`. The paths of control groups are always listed, because a sandbox
+    may have one that `root` lacks.
     """
     found = {path for folder in ("/proc", "/sys") for path in _hidden_paths(root, folder, folder, gpu=gpu)}
     named = ALWAYS_MASKED | {f"/sys/fs/cgroup/{name}" for name in _CGROUP_COUNTERS}

@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ProcessTag:
-    """One sandbox's name: who started it and for which run. It names its folder too, so that a sweep finds both."""
+    """A sandbox's name, with its owner and its run. The sandbox's folder has it too, so that a sweep finds both."""
 
     text: str
     pid_namespace: int
@@ -47,14 +47,14 @@ class ProcessTag:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Returns the mark that `create` made, or None when it is not one."""
+        """Returns the tag that `create` made, or None if the text is not one."""
         found = _TAG_PATTERN.fullmatch(text)
         if found is None:
             return None
         return cls(text, int(found[1], 16), int(found[2]), int(found[3]), found[4])
 
     def owner(self, observer: Owner) -> Owner:
-        """Returns who started it, seen from `observer`; marks never leave the machine."""
+        """Returns the owner that started it, as seen from `observer`; tags never leave the machine."""
         return Owner(observer.boot, self.pid_namespace, self.pid, self.start_time, observer.host)
 
 

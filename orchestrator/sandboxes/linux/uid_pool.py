@@ -1,4 +1,4 @@
-"""What this machine has to hand out to sandboxes: user ids, and how many files one may have open."""
+"""Gives each sandbox a user id that no other live sandbox has, and says how many files a sandbox may have open."""
 
 import errno
 import resource
@@ -17,10 +17,10 @@ _uids_in_use: set[int] = set()
 def take_uid(first: int) -> int:
     """Returns a user id from `first` up that no other live sandbox has, whichever orchestrator here started it.
 
-    Some kernel counters are per user, and would talk from one sandbox to another. Who has an id holds a name among the
-    kernel's abstract sockets, which nobody else gets meanwhile and which ends with its process: an id that was given
-    back is taken again by this process only. Orchestrators in other network namespaces are not seen, nor is what a
-    killed one left, until it is swept.
+    Some kernel counters are per user, and could pass data from one sandbox to another. A process that takes an id binds
+    an abstract socket whose name contains it. No other process can bind that name until the first one ends, so an id
+    that was given back is taken again by this process only. This does not cover orchestrators in other network
+    namespaces, nor what a killed one left, until that is swept.
 
     Raises:
         SandboxLost: this process may open no more files.

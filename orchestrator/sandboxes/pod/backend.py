@@ -130,7 +130,7 @@ def _require_policy(policy: SandboxPolicy, identity: PlayerIdentity | None) -> N
     that tells.
     """
     if identity is None:  # pragma: no cover  `start` waits for it
-        raise SandboxLost("the pod's shell did not say who it is")
+        raise SandboxLost("the first process of the player's container did not report the player's user and rights")
     weaker = []
     if policy.user is User.UNIQUE and identity.user == 0:
         weaker.append("user: wanted not root, got 0")

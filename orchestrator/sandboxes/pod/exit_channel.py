@@ -1,10 +1,10 @@
-"""What the first process of a player's container tells about it, on a FIFO that the player can write to as well.
+"""Reads what the first process of a player's container reports, on a FIFO that the player can write to as well.
 
-A line counts if it begins with the word that the driver drew for this pod and said once, before the player was started.
-The player does not know it: it was said to a process that its own user cannot look into, because nobody may read that
-program. So a line is the kernel's word through our shell, and the first of a kind holds. What a player adds or how much
-of it changes nothing: it can only keep us from being told, by ending the process that tells, and then its end counts as
-a crash.
+A line counts if it begins with the secret word that the driver drew for this pod and sent once, before the player was
+started. The player does not know the word: the first process runs a program that nobody may read, so the player's user
+cannot inspect the process. A line with the word therefore comes from the first process, which reports what the kernel
+says, and the first line of each kind counts. Lines that the player writes change nothing. It can only prevent the
+report, by ending the first process, and then its end counts as a crash.
 """
 
 import re
@@ -19,10 +19,10 @@ _FIELD_COUNTS = {"here": 5, "last": 6}
 
 @dataclass(frozen=True, slots=True)
 class PlayerIdentity:
-    """Who the player is and what it may. None is what this kernel does not tell.
+    """The player's user and rights. A field is None if this kernel does not report it.
 
-    `capabilities` are the effective ones as the kernel's bits; `seccomp` is 2 where calls are filtered; `inspectable`
-    is 1 where the player can look into the process that tells this, and so could learn its word.
+    `capabilities` are the effective ones as the kernel's bits; `seccomp` is 2 if system calls are filtered;
+    `inspectable` is 1 if the player can inspect the first process, and so could learn the secret word.
     """
 
     user: int | None
@@ -34,7 +34,7 @@ class PlayerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """How the player ended and what it used. `status` is None where it was ended; None is also what is not counted."""
+    """How the player ended and what it used. `status` is None if it was ended, other fields if they are not counted."""
 
     status: int | None
     kills: int

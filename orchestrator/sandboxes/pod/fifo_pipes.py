@@ -133,12 +133,15 @@ def _open_for_writing(path: Path, deadline: float, life: int | None = None) -> i
 
 
 def _await_identity(end: int, notes: ExitChannel, deadline: float) -> None:
-    """Reads until the first process said who it is; it does so before it starts the player."""
+    """Reads until the first process, before it starts the player, has reported the player's user and rights."""
     poll = select.poll()
     poll.register(end, select.POLLIN)
     while notes.identity is None:
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise SandboxLost("the pod's shell did not say who it is; run both containers from the same runner image")
+            raise SandboxLost(
+                "the first process of the player's container did not report the player's user and rights; "
+                "run both containers from the same runner image"
+            )
         data = os.read(end, _BLOCK)
         if not data:
             raise SandboxLost(f"the player's container ended as it started; {_INSPECT_REMEDY}")

@@ -24,7 +24,7 @@ EXIT_REPORT_SECONDS = 5.0
 """Seconds that we wait after a container ended without a message, before we report that. A node that removes a
 whole pod ends us within this time: it gives containers 2 s or what the pod says, and the pod says 1."""
 END_SECONDS = 10.0
-"""Seconds that a player has to be gone once it was let go of."""
+"""Seconds within which a player's container has to end after the player was told to end."""
 
 
 class PodSandbox(PipeSandbox):
@@ -156,7 +156,8 @@ class PodSandbox(PipeSandbox):
             seconds = until - time.monotonic()
             if seconds <= 0:
                 raise SandboxLost(
-                    f"the player's container is still there {END_SECONDS:g} s after it was let go of; delete the pod"
+                    f"the player's container still runs {END_SECONDS:g} s after its player was told to end; "
+                    "delete the pod"
                 )
             self._wait_once(seconds)
         while "err" in self._open_fifos and select.select([self._pipes["err"]], [], [], 0)[0]:

@@ -14,14 +14,14 @@ MIN_FREE_BYTES = 1024**3
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock file, which is made where it is not there: one thread or process at a time."""
+    """Holds a lock file, for one thread or process at a time. Creates the file if it does not exist."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def require_disk_space(folder: Path, size: int) -> None:
-    """Raises InfrastructureFault where a folder's disk has no room for an image of so many bytes."""
+    """Raises InfrastructureFault if a folder's disk has no room for an image of `size` bytes."""
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
     if free < size + MIN_FREE_BYTES:

@@ -37,8 +37,8 @@ from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
 class DecisionForm(forms.Form):
     """The reasons for everything that a case may be decided by, each in a field with the name of its question.
 
-    All are in the page's one form, so that whoever votes or asks for something else does not lose what they typed. A
-    browser that demanded one of them would let nobody vote.
+    All are in the page's one form, so that a member who votes or asks for something else does not lose their text. None
+    is marked as required, because a browser would then let nobody vote without it.
     """
 
     use_required_attribute = False

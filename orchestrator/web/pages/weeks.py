@@ -67,7 +67,7 @@ def _may_appeal(state: State, team: str, picture_id: str, now: datetime) -> bool
 
 
 def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
-    """Returns a picture's pixels, encoded anew as PNG; 404 for a picture that the board withholds."""
+    """Returns a picture's pixels, encoded again as PNG; 404 for a picture that the board withholds."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer = viewer_of(visit, contest)
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))

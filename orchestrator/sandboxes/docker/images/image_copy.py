@@ -92,7 +92,7 @@ def remove_copy(engine: CopyEngine, image_id: str) -> None:
     failure = None
     try:
         untag_image(engine, image_id)
-    except SandboxLost as error:  # of several who remove it at a time, some hear of an image that nobody knows
+    except SandboxLost as error:  # of several threads that remove it at a time, all but one get this error
         failure = error
     if engine.image(image_id) is not None:
         raise SandboxLost(
