@@ -56,24 +56,24 @@ class SubmissionPart(_Part):
     team: str
     side: Side
     baseline: bool
-    submitted: str = Field(default="", description="when it was handed in, ISO 8601 in UTC; empty where nobody says")
+    submitted: str = Field(default="", description="when it was submitted, ISO 8601 in UTC; empty if that is not known")
     image: str = Field(description="the identity of what was started")
     status: Literal["pending", "played", "faulted", "disqualified"]
     findings: list[str] = Field(description="ids of findings against it")
     forfeits: int = Field(description="attack: candidates that do not count, among all its pictures (A8, A14)")
     forfeit_reasons: dict[Literal["missing", "type", "shape", "not_finite", "budget"], int] = Field(
-        description="attack: how many of them for which reason"
+        description="attack: the number of forfeits for each reason"
     )
     violations: int = Field(description="attack: candidates beyond the budget (A14)")
-    largest: float | None = Field(description="attack: the largest distance it delivered, in steps of 1/255")
+    largest: float | None = Field(description="attack: the largest distance that it delivered, in steps of 1/255")
     faults: list[FaultPart]
     sandboxes: int
-    seconds: float = Field(description="its own work, without start and load")
+    seconds: float = Field(description="how long it worked, without starting and loading")
     cpu_seconds: float | None
     peak_bytes: int | None
-    bytes_in: int | None = Field(description="what was written to its standard input")
-    bytes_out: int | None = Field(description="what it wrote to standard output and standard error, as far as read")
-    endings: dict[str, int] = Field(description="how many of its sandboxes ended for which reason")
+    bytes_in: int | None = Field(description="bytes written to its standard input")
+    bytes_out: int | None = Field(description="bytes read from its standard output and standard error")
+    endings: dict[str, int] = Field(description="for each reason, how many of its sandboxes ended for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class ValuePart(_Part):
 
     value: float | None
     exact: str | None
-    interval: tuple[float, float] | None = Field(description="95 % confidence limits, where the column has them")
+    interval: tuple[float, float] | None = Field(description="95 % confidence limits, if the column has them")
 
 
 class RowPart(_Part):
@@ -130,11 +130,11 @@ class RowPart(_Part):
     exact: str | None
     interval: tuple[float, float] | None = Field(description="95 % confidence limits of the score")
     ranks: tuple[int, int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
-    values: dict[str, ValuePart] = Field(description="what stands in the board's other columns, by their names")
+    values: dict[str, ValuePart] = Field(description="the values in the leaderboard's other columns, by their names")
     reason: str
-    remark: str = Field(default="", description="what a reader has to know of this row, which is ranked all the same")
-    prize_rank: int | None = Field(description="the place among those who may get a prize (A5)")
-    no_prize: str = Field(description="why it may not get one")
+    remark: str = Field(default="", description="a remark about a row that is ranked nevertheless")
+    prize_rank: int | None = Field(description="the place among the submissions that may get a prize (A5)")
+    no_prize: str = Field(description="why it may not get a prize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class ReplayDesignPart(_Part):
     """The contest's settings for replays (X3)."""
 
     power: float = Field(
-        description="planned probability that a cheat of the size `cheat` has a mismatch at least once; 0 is no replay"
+        description="planned probability that a cheat of the size `cheat` has at least one mismatch; 0: no replays"
     )
     cheat: float = Field(description="share of its answers that such a cheat changes")
     noise: float = Field(description="how often two sandboxes of an honest defence may disagree")
@@ -206,9 +206,11 @@ class ReplayDesignPart(_Part):
 class DetectionPart(_Part):
     """The probability that a cheat of the contest's size is accused, by the kind of evidence (X3)."""
 
-    sequence: float = Field(description="by a sequence that repeats: state, memory, time since the start")
-    chance: float = Field(description="by rates, where each answer is changed by itself")
-    start: float = Field(description="by rates, where what is changed is drawn at a start, or by company in a question")
+    sequence: float = Field(
+        description="for a cheat that a sequence of questions reproduces: state, memory, time since the start"
+    )
+    chance: float = Field(description="for a cheat that changes each answer at random")
+    start: float = Field(description="for a cheat that depends on the sandbox's start or on the company in a question")
 
 
 class ReplayPart(_Part):
@@ -216,19 +218,21 @@ class ReplayPart(_Part):
 
     submission: str
     job: str
-    questions: int = Field(description="answered in play")
-    changed: int = Field(description="so many of them a cheat of the contest's size changes")
-    drawn: int = Field(description="drawn to be asked again")
-    decided: int = Field(description="of those, answered in play and again")
+    questions: int = Field(description="questions answered in play")
+    changed: int = Field(description="how many of them a cheat of the contest's size changes")
+    drawn: int = Field(description="questions drawn to be asked again")
+    decided: int = Field(description="how many of the drawn questions were answered in play and in a replay")
     fresh_copy: Literal["yes", "mount", "baseline", "backend", "unrecorded"] = Field(
-        description="whether its sandboxes ran from a fresh copy of the image's files; else why from the image itself",
+        description="whether its sandboxes ran from a fresh copy of the image; otherwise why not",
     )
-    achieved: float = Field(description="probability that a cheat of the contest's size has a mismatch at least once")
+    achieved: float = Field(description="probability that a cheat of the contest's size has at least one mismatch")
     accused: DetectionPart
-    mismatches: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
-    noise: int = Field(description="more of them, within the floating-point margin that the defence claimed")
-    refused: int = Field(description="answered in play and not again: it ended or broke the protocol")
-    late: int = Field(description="answered in play and not again: the deadline passed")
+    mismatches: int = Field(description="comparisons that disagree; without a finding they were not confirmed")
+    noise: int = Field(
+        description="further comparisons that disagree, within the floating-point margin that the defence claimed"
+    )
+    refused: int = Field(description="questions answered in play and not again: the player ended or broke the protocol")
+    late: int = Field(description="questions answered in play and not again: the deadline passed")
 
 
 class FindingPart(_Part):
@@ -243,13 +247,19 @@ class FindingPart(_Part):
     disagreements: list[DisagreementPart]
     image: str
     job: str
-    steps: list[int] = Field(description="the replays on record that prove it")
-    seeds: list[int | None] = Field(description="what a defence's sandbox of each step was told; empty for an attack")
-    sequence: list[QuestionPart] = Field(description="the smallest sequence that shows it, cut to its ends")
-    length: int = Field(description="how many questions that sequence has")
+    steps: list[int] = Field(description="the steps of the replay job that prove it")
+    seeds: list[int | None] = Field(
+        description="the seed of a defence's sandbox in each of these steps; empty for an attack"
+    )
+    sequence: list[QuestionPart] = Field(
+        description="the shortest sequence found that shows it; only its ends if it is long"
+    )
+    length: int = Field(description="the number of questions in that sequence")
     batch: int
-    answer_alone: int | None = Field(description="what the last picture of the sequence is answered alone")
-    p_value: float | None = Field(description="how probable the rates are for an honest defence")
+    answer_alone: int | None = Field(
+        description="the answer to the last picture of the sequence when nothing else is asked"
+    )
+    p_value: float | None = Field(description="an upper bound on the probability of such rates for an honest defence")
 
 
 class WaitingPart(_Part):
@@ -259,7 +269,7 @@ class WaitingPart(_Part):
     stage: Stage
     job: str
     code: str = Field(description="the kind of fault; `sparring explain CODE` says what it means")
-    message: str = Field(description="what the last attempt met")
+    message: str = Field(description="the message of the last attempt's fault")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +301,11 @@ class Results(_Part):
     alarms: list[str] = Field(
         description="reasons not to use the leaderboards until the organizers correct them, one sentence each"
     )
-    waiting: list[WaitingPart] = Field(description="submissions that the next run tries again; no board has them")
-    notes: list[str] = Field(description="what a reader of the boards has to know, one sentence each")
-    rules: dict[str, object] = Field(description="the readings of the rules that this round used")
+    waiting: list[WaitingPart] = Field(
+        description="submissions that the next run tries again; no leaderboard ranks them"
+    )
+    notes: list[str] = Field(description="what a reader of the leaderboards has to know, one sentence each")
+    rules: dict[str, object] = Field(description="the values of the contest file's `rules` in this round")
     commitment: str = Field(description="hash of the round's secret, recorded before play")
     ledger: str = Field(description="hash of the last ledger entry")
     software: str
@@ -301,11 +313,11 @@ class Results(_Part):
     cells: list[CellPart]
     boards: list[LeaderboardPart]
     queries: list[QueryPart] = Field(
-        default=[], description="what attacks asked defences, where the contest allows it (X6)"
+        default=[], description="the queries of attacks to defences, if the contest allows them (X6)"
     )
     coarse: bool = Field(
         default=False,
-        description="whether everybody else is shown rounded boards and no cells, until scores are released",
+        description="whether everybody but the organizers sees rounded boards and no cells until scores are released",
     )
     replay: ReplayDesignPart
     replays: list[ReplayPart]
