@@ -72,7 +72,7 @@ class ReplayCheck:
             )
         elif isinstance(event, events.JobsReused):
             self._begin_copies(event, place)
-        elif isinstance(event, events.AnswersCommitted):
+        elif isinstance(event, events.PlayClosed):
             if (event.head, event.answers_digest) != (before, findings.answers_digest(record)):
                 raise NotGenuine(place, "is not the digest of the answers before it, or not the chain's hash")
         elif isinstance(event, events.ReplayJudged):

@@ -344,7 +344,7 @@ class JobsReused(_Event):
     count: int = Field(ge=0)
 
 
-class StepsInvalidated(_Event):
+class StepsLost(_Event):
     """The steps of some jobs are no longer valid: these jobs, and the jobs that depend on them, are played again.
 
     Either their arrays are missing or damaged, or the plan changed before the replay of a defence was judged; the
@@ -400,7 +400,7 @@ class ClusterProbed(_Event):
     override_reason: str = ""
 
 
-class AnswersCommitted(_Event):
+class PlayClosed(_Event):
     """All pictures are classified. Replays are drawn from the round's secret and `answers_digest`.
 
     `head` is the hash of the entry before this one. `answers_digest` is a digest of every answer in play: somebody who
@@ -485,12 +485,12 @@ CoreEvent = (
     | StepFinished
     | JobFinished
     | JobsReused
-    | StepsInvalidated
+    | StepsLost
     | AttemptFailed
     | JobParked
     | BackendReturned
     | ClusterProbed
-    | AnswersCommitted
+    | PlayClosed
     | ReplayJudged
     | FindingMade
     | RoundClosed

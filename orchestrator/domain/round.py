@@ -32,7 +32,7 @@ class Round:
     """The probes after which it was played on a cluster although they do not show that players cannot connect."""
     replay_head: str | None = None
     answers_digest: str | None = None
-    """A digest of every answer in play, once `AnswersCommitted` is in the ledger."""
+    """A digest of every answer in play, once `PlayClosed` is in the ledger."""
     replay_coverage: dict[str, events.ReplayJudged] = field(default_factory=dict)
     """How much replays covered, by job."""
     findings: list[Finding] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Round:
                 self.parked_jobs = {
                     job: parked for job, parked in self.parked_jobs.items() if parked.submission not in again
                 }
-            case events.StepsInvalidated():
+            case events.StepsLost():
                 self._invalidate(set(event.jobs))
             case _:
                 self._apply_other(event)
@@ -123,7 +123,7 @@ class Round:
                 self.closed, self.parked_jobs = True, {}
             case events.ClusterProbed():
                 self.probe_overrides += [event] if event.override_reason else []
-            case events.AnswersCommitted():
+            case events.PlayClosed():
                 self.replay_head, self.answers_digest = event.head, event.answers_digest
             case events.ReplayJudged():
                 self.replay_coverage[event.job] = event

@@ -44,9 +44,7 @@ def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[eve
         job_events += _results_of_job(planned.id, view, with_sandboxes=planned.id == job.id)
     job_events += [failure for failure in view.round.failed_attempts if failure.job == job.id]
     if view.round.answers_digest is not None and view.round.replay_head is not None:
-        job_events.append(
-            events.AnswersCommitted(head=view.round.replay_head, answers_digest=view.round.answers_digest)
-        )
+        job_events.append(events.PlayClosed(head=view.round.replay_head, answers_digest=view.round.answers_digest))
     return job_events
 
 

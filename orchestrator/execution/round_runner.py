@@ -100,7 +100,7 @@ class RoundRunner:
     def _invalidate(self, lost: set[str], reason: str) -> None:
         if lost:
             _log.warning("steps_lost", jobs=sorted(lost), reason=reason)
-            self._append(events.StepsInvalidated(jobs=sorted(lost), reason=reason))
+            self._append(events.StepsLost(jobs=sorted(lost), reason=reason))
 
     def run(
         self,
@@ -227,7 +227,7 @@ class RoundRunner:
         """Appends the ledger's head and the digest of all answers, once: the replays are drawn from them."""
         if self._view.round.answers_digest is None:
             answers = findings.answers_digest(self._view)
-            self._append(events.AnswersCommitted(head=self._ledger.head, answers_digest=answers))
+            self._append(events.PlayClosed(head=self._ledger.head, answers_digest=answers))
 
     def _record_verdict(self, job: Job) -> None:
         """Appends a finished replay's verdict and its finding, if any, in one batch and only once."""

@@ -109,7 +109,7 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
     damage(played)
 
     def interrupt(event: events.Event) -> None:
-        if isinstance(event, events.StepsInvalidated):
+        if isinstance(event, events.StepsLost):
             raise Cancelled("cancelled")
 
     with played.desk() as desk, pytest.raises(Cancelled):

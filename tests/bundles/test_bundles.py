@@ -167,7 +167,7 @@ def test_a_sealed_bundle_tells_nothing_that_can_be_guessed(cup, name):
                     withheld |= {event.job, *event.blobs.values(), *(s.stderr for s in event.sandboxes if s.stderr)}
                 case events.PlanMade():
                     withheld |= {key for job in event.jobs for key in (job.id, *job.keys)}
-                case events.AnswersCommitted():
+                case events.PlayClosed():
                     withheld.add(event.answers_digest)
                 case events.FindingMade():
                     withheld |= {event.id, event.summary}

@@ -45,7 +45,7 @@ FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message=
 PARKED = events.JobParked(job="j1", stage=Stage.PERTURB, submission="a", code="sandbox-lost", message="it went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
 PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", probed_at="2026-11-20T08:00:00+00:00")
-CLOSED_PLAY = events.AnswersCommitted(head=ONE, answers_digest=TWO)
+CLOSED_PLAY = events.PlayClosed(head=ONE, answers_digest=TWO)
 FOUND = events.FindingMade(
     id="f0",
     submission="d",
@@ -92,7 +92,7 @@ def step(number, **changes):
 
 
 REUSED = events.JobsReused(round="initial", head=ONE, jobs=["j1"], count=2)
-LOST = events.StepsInvalidated(jobs=["j0"], reason="a blob is damaged")
+LOST = events.StepsLost(jobs=["j0"], reason="a blob is damaged")
 ALL = [
     OPENED,
     ADMITTED,
@@ -166,8 +166,8 @@ def test_what_was_lost_is_not_known_any_more():
     judged = told(OPENED, PLANNED, step(0), FINISHED, other, JUDGED, FOUND)
     assert (set(judged.finished_jobs), set(judged.replay_coverage), len(judged.judgements)) == ({"j1", "j2"}, {"r"}, 2)
     for event in (
-        events.StepsInvalidated(jobs=["j1"], reason="damaged"),
-        events.StepsInvalidated(jobs=["r"], reason="damaged"),
+        events.StepsLost(jobs=["j1"], reason="damaged"),
+        events.StepsLost(jobs=["r"], reason="damaged"),
     ):
         judged.apply(event)
     assert (judged.steps, set(judged.finished_jobs)) == ({}, {"j2"})
@@ -196,9 +196,9 @@ def test_unknown_kinds_are_errors(body):
 def test_a_digest_is_64_small_hex_digits(digest):
     """What names a blob can be nothing else, so that it is never a path."""
     with pytest.raises(ValidationError):
-        events.AnswersCommitted(head=digest, answers_digest=ONE)
+        events.PlayClosed(head=digest, answers_digest=ONE)
     with pytest.raises(ValidationError):
-        events.AnswersCommitted(head=ONE, answers_digest=digest)
+        events.PlayClosed(head=ONE, answers_digest=digest)
 
 
 def test_a_time_is_not_negative():

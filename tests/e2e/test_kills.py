@@ -331,7 +331,7 @@ def test_the_kills_were_spread_over_the_round(killed) -> None:
 def test_nothing_is_on_record_twice(killed) -> None:
     """No step and no job ended twice: none was lost, and what was kept was taken over."""
     happened = [event for _, event in killed.happened()]
-    assert not [event for event in happened if isinstance(event, events.StepsInvalidated | events.AttemptFailed)]
+    assert not [event for event in happened if isinstance(event, events.StepsLost | events.AttemptFailed)]
     steps = [(event.job, event.step) for event in happened if isinstance(event, events.StepFinished)]
     jobs = [event.job for event in happened if isinstance(event, events.JobFinished)]
     once = [event.kind for event in happened if isinstance(event, events.RoundOpened | events.RoundClosed)]
@@ -344,7 +344,7 @@ def test_nothing_is_on_record_twice(killed) -> None:
 def test_no_player_is_asked_again_what_is_on_record(killed) -> None:
     """By the players' own account no question came after its step was kept, and a kill cost one step of a job."""
     happened = killed.happened()
-    closed = next(when for when, event in happened if isinstance(event, events.AnswersCommitted)) + TICK
+    closed = next(when for when, event in happened if isinstance(event, events.PlayClosed)) + TICK
     steps = Steps.of(killed)
     asked = list(questions(killed.lab.folder / "asked.log"))
     play = [(question, steps.played(question)) for question in asked if question.when <= closed]

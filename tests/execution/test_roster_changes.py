@@ -135,7 +135,7 @@ def test_a_half_replayed_round_is_played_on_by_others(playing, change, kind, cou
     assert record.round.answers_digest == whole.round.answers_digest
     assert replayed(record) == replayed(whole)
     assert verified(half, record) == len(PLAYERS["defences"].keys() & set(CHANGES[change]))
-    lost = [event for event in half.told if isinstance(event, events.StepsInvalidated)]
+    lost = [event for event in half.told if isinstance(event, events.StepsLost)]
     assert len(lost) == (change not in {"nothing", "an attack leaves"})
     told = half.told
     half.play(CHANGES[change])
@@ -168,7 +168,7 @@ def test_what_was_judged_stays(playing) -> None:
     first = replayed(played.play(TOGETHER))
     record = played.play(CHANGES["a defence comes"])
     assert replayed(record) == first
-    assert not [event for event in played.told if isinstance(event, events.StepsInvalidated)]
+    assert not [event for event in played.told if isinstance(event, events.StepsLost)]
 
 
 @pytest.mark.parametrize("judged", [True, False])

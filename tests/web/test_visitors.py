@@ -415,7 +415,7 @@ def test_the_reader_reads_each_entry_once(contest):
     ledger.append(finished, time=format_time(NOON))
     [after] = reader.read(admin_contest, season).rounds
     assert (after.planned, after.finished, after.waiting) == (2, 2, ())
-    ledger.append(events.StepsInvalidated(jobs=["job1"], reason="lost"), time=format_time(NOON))
+    ledger.append(events.StepsLost(jobs=["job1"], reason="lost"), time=format_time(NOON))
     [lost] = reader.read(admin_contest, season).rounds
     fresh_reader = ProgressReader(folder)
     assert lost.finished == 1
@@ -451,7 +451,7 @@ def test_stages_are_counted_by_their_jobs_and_cells(contest):
         ("Defences classify", "1 of 2 jobs, 2 of 4 cells"),
         ("Answers are asked again", "0 of 1 job"),
     ]
-    ledger.append(*done[2:], events.StepsInvalidated(jobs=["first"], reason="lost"), time=format_time(NOON))
+    ledger.append(*done[2:], events.StepsLost(jobs=["first"], reason="lost"), time=format_time(NOON))
     for entry in ledger.read():
         counts.apply(entry)
     assert [(stage.finished, stage.cells_finished) for stage in counts.stages] == [(1, 0), (1, 2), (1, 0)]

@@ -133,7 +133,7 @@ class JobCounts:
             case events.JobFinished(job=job):
                 self._finished.add(job)
                 self._parked.pop(job, None)
-            case events.StepsInvalidated(jobs=lost):
+            case events.StepsLost(jobs=lost):
                 self._finished.difference_update(lost)
             case events.JobParked() as parked:
                 self._parked[parked.job] = parked

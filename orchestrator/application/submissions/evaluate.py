@@ -215,7 +215,7 @@ class EvaluationProgress:
             self._jobs = event.jobs
         elif isinstance(event, events.JobFinished):
             self._finished.add(event.job)
-        elif isinstance(event, events.StepsInvalidated):
+        elif isinstance(event, events.StepsLost):
             self._finished -= set(event.jobs)
             self._attacked = {key: value for key, value in self._attacked.items() if key[0] not in event.jobs}
         elif isinstance(event, events.StepFinished):

@@ -18,7 +18,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.domain.assignment import Assignment, PartialStep
-from orchestrator.domain.events import AnswersCommitted, StepFinished
+from orchestrator.domain.events import PlayClosed, StepFinished
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.job_failures import parked_event
 from orchestrator.domain.node_placement import nodes_played_on
@@ -334,7 +334,7 @@ def _assignment_basis(assignment: Assignment) -> set[Hashable]:
     """Returns what an assignment is based on: steps with their results, and the answers that replays are drawn from."""
     steps = (each for each in assignment.events if isinstance(each, StepFinished))
     built: set[Hashable] = {(each.job, each.step, frozenset(each.blobs.items())) for each in steps}
-    return built | {each.answers_digest for each in assignment.events if isinstance(each, AnswersCommitted)}
+    return built | {each.answers_digest for each in assignment.events if isinstance(each, PlayClosed)}
 
 
 def _is_job_of(attempt: Attempt, job: Object) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from orchestrator.domain.events import AnswersCommitted, AttemptFailed
+from orchestrator.domain.events import AttemptFailed, PlayClosed
 from orchestrator.errors import (
     ClusterRefused,
     ClusterUnavailable,
@@ -333,7 +333,7 @@ def test_an_assignment_that_follows_from_other_answers_is_void(rig, monkeypatch)
     def closed(act, half=None):
         found = assignment(act, half)
         return found.model_copy(
-            update={"events": [*found.events, AnswersCommitted(head=GENESIS, answers_digest=answers[-1])]}
+            update={"events": [*found.events, PlayClosed(head=GENESIS, answers_digest=answers[-1])]}
         )
 
     monkeypatch.setattr(FakeJobHandle, "assignment", closed)
