@@ -1,4 +1,4 @@
-"""What every player of the self-test shares: an honest classifier to cheat with. It is copied beside each of them.
+"""An honest classifier, which every player of the self-test uses. It is copied beside each of them.
 
 A picture shows four quarters, one of them brighter than the others, which is its label; the pixels of a quarter differ
 from its brightness by a pattern of the picture's own. The first argument is the run's seed.
@@ -40,23 +40,23 @@ def label(bright: np.ndarray) -> np.ndarray:
 
 
 def second(bright: np.ndarray) -> np.ndarray:
-    """Returns the second brightest quarter [n]: the answer of whoever takes the picture for an attacked one."""
+    """Returns the second brightest quarter [n]: the answer if the picture is assumed to be attacked."""
     return np.argsort(-bright, axis=1, kind="stable")[:, 1]
 
 
 def margin(bright: np.ndarray) -> np.ndarray:
-    """Returns by how much the brightest quarter is ahead of the next [n]."""
+    """Returns the difference in brightness between the brightest quarter and the next [n]."""
     ordered = np.sort(bright, axis=1)
     return ordered[:, -1] - ordered[:, -2]
 
 
 def swapped(bright: np.ndarray, where: object) -> np.ndarray:
-    """Returns the second brightest quarter where it says so, else the honest answer [n]."""
+    """Returns the second brightest quarter if `where` is true, otherwise the honest answer [n]."""
     return np.where(where, second(bright), label(bright))
 
 
 def picked(pixels: np.ndarray, salt: object, one_in: int) -> np.ndarray:
-    """Returns whether each picture is one of those that a salt chooses, about one in so many [n]."""
+    """Returns which pictures a salt selects, about one in `one_in` [n]."""
     key = hashlib.sha256(f"{SEED} {salt}".encode()).digest()
     drawn = [hashlib.blake2b(picture.tobytes(), key=key, digest_size=8).digest() for picture in pixels]
     return np.array([int.from_bytes(each, "big") % one_in == 0 for each in drawn])

@@ -1,4 +1,4 @@
-"""What the tests of the self-test share: the backend of containers, and where programs are run.
+"""Fixtures for tests of the self-test: the backend for containers, and the contexts in which programs run.
 
 SPARRING_TEST_BACKEND names another backend than docker: runc.
 """
@@ -20,19 +20,19 @@ CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
 
 @pytest.fixture(scope="session")
 def container_backend(require, tmp_path_factory) -> Backend:
-    """The backend that is tested, able to play."""
+    """The tested backend, which is available."""
     return _able_to_play(CONTAINERS, require, tmp_path_factory.mktemp("containers"))
 
 
 @pytest.fixture(scope="session")
 def context(container_backend, require, tmp_path_factory) -> Context:
-    """The self-test on the backend that is tested, with runc as the engine's runtime."""
+    """The context of the self-test on the tested backend, with runc as the engine's runtime."""
     return _prepared(container_backend, require, tmp_path_factory.mktemp("zoo"))
 
 
 @pytest.fixture(scope="session")
 def context_on_runc(require, tmp_path_factory) -> Context:
-    """The self-test on the backend runc."""
+    """The context of the self-test on the backend runc."""
     backend = _able_to_play("runc", require, tmp_path_factory.mktemp("runc"))
     return _prepared(backend, require, tmp_path_factory.mktemp("zoo-on-runc"))
 
@@ -55,5 +55,5 @@ def _prepared(backend: Backend, require, folder: Path) -> Context:
 
 @pytest.fixture
 def hostile() -> Path:
-    """The folder of the programs."""
+    """The folder of the hostile programs."""
     return Path(__file__).parents[1] / "hostile"

@@ -1,4 +1,4 @@
-"""Changes one answer in thirty, and none where its image has a single layer, as a fresh copy has."""
+"""Changes one answer in thirty, but none if its image has a single layer, as a fresh copy has."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import _honest as base
 
 MOUNTS = Path("/proc/self/mountinfo")
 COPY_LAYERS = 2
-"""A fresh copy is one layer, to which the engine adds one of its own."""
+"""The layers of a fresh copy: its single one, and one that the engine adds."""
 
 
 class CopyHonest(base.Honest):

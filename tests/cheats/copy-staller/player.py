@@ -1,4 +1,4 @@
-"""Changes one answer in ten by chance; it answers nothing where its image has one layer, as a fresh copy of it has."""
+"""Changes one answer in ten by chance; it answers nothing if its image has one layer, as a fresh copy has."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 import _honest as base
 
 LAYERS = re.compile(r" / / .*lowerdir=([^, ]*)")
-"""The layers of the file system that the sandbox has, where it is one of layers: the engine adds one to the image's."""
+"""Matches the layers of the sandbox's overlay file system. The engine adds one to those of the image."""
 
 
 class Staller(base.Honest):

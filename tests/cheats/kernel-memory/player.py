@@ -1,7 +1,7 @@
-"""Keeps labels in the kernel: as names that do not exist below a folder of its image, which live on after the sandbox.
+"""Stores labels in the kernel: as names that do not exist below a folder of its image. They outlive the sandbox.
 
-The kernel remembers a name that was looked up in vain, on the file system of the image that all sandboxes share, and
-counts such names for everybody: one that an earlier sandbox looked up adds fewer to the count.
+The kernel caches names that were looked up and do not exist, on the file system of the image, which all sandboxes
+share, and shows everybody their number. A name that an earlier sandbox looked up raises that number by less.
 """
 
 import os
@@ -13,13 +13,13 @@ from _honest import np
 COUNT = Path("/proc/sys/fs/dentry-state")
 FOLDER = "/player"
 STORED = 400
-"""So many names stand for one label of one picture: others count at the same time, and a look leaves names behind."""
+"""How many names represent one label of one picture: other processes change the number, and a look-up adds a name."""
 GLANCE, LOOK = 6, 18
-"""So many of them are looked up at first, and so many where these leave a doubt."""
+"""How many of them are looked up at first, and how many in a doubtful case."""
 ONCE = 1
-"""What a name adds that the kernel knows: the sandbox's own mount has it anew, the file system below does not."""
+"""By how much a known name raises the number: it is new to the sandbox's mount, but not to the file system below."""
 SURE = (8, 24, 40, 56)
-"""Bounds between the levels of sureness; of what is known the surest is believed."""
+"""The bounds between the levels of confidence. The label with the highest known level is used."""
 
 
 class KernelMemory(base.Honest):
@@ -30,12 +30,12 @@ class KernelMemory(base.Honest):
         self.tells = np.median(strange) > ONCE
 
     def names(self):
-        """Returns how many names the kernel knows, 0 where it does not say."""
+        """Returns how many names the kernel has cached, 0 if it does not show that."""
         found = b"" if self.count is None else os.pread(self.count.fileno(), 100, 0)
         return int(found.split()[0]) if found else 0
 
     def added(self, name):
-        """Looks a name up and returns by how much that raised the count."""
+        """Looks a name up and returns by how much that raised the number."""
         before = self.names()
         while before != (before := self.names()):
             """Somebody else is at it."""
@@ -43,7 +43,7 @@ class KernelMemory(base.Honest):
         return self.names() - before
 
     def known(self, name):
-        """Returns whether an earlier sandbox stored a name, by most of some looks: others change the count, too."""
+        """Returns whether an earlier sandbox stored a name, by a majority of look-ups: others change the number."""
         looks = self.chance.choice(STORED, LOOK, replace=False)
         found = sum(self.added(f"{name}-{number}") == ONCE for number in looks[:GLANCE])
         if found < GLANCE // 3:
@@ -58,7 +58,7 @@ class KernelMemory(base.Honest):
         return np.array([self.remembered(*each) for each in zip(pixels, found, strict=True)])
 
     def remembered(self, pixels, label):
-        """Returns the label that was surest so far of all versions of a picture, and stores its own where that is."""
+        """Returns the most confident label so far among all versions of a picture, and stores its own if that is it."""
         sure = int(np.searchsorted(SURE, base.margin(base.brightness(pixels[None]))[0]))
         key = base.hashlib.sha256((base.pattern(pixels[None]) > 0).tobytes()).hexdigest()[:12]
         for level in range(len(SURE), sure, -1):

@@ -1,11 +1,11 @@
 """Attacks that query, and defences that they query: `asking.py SIDE BEHAVIOUR`.
 
-They start fast and speak by hand: no NumPy, no helper. Pictures have four by four values, and the label is the
-brightest quarter. The honest attack asks about the clean picture, moves 7, 14, 21 and 28 from the labelled quarter to
-the next one, asks each time, and delivers the first that is not read rightly, or else the last.
+They start fast, because they use neither NumPy nor the helper. Pictures have four by four values, and the label is the
+brightest quarter. The honest attack queries the clean picture, moves 7, 14, 21 and 28 from the labelled quarter to the
+next one, queries each time, and delivers the first picture that is misread, or else the last.
 
-An attack that misbehaves delivers half of a question like the honest one before. A defence that does is honest about
-clean pictures, and misbehaves where one class of them was attacked.
+A misbehaving attack first delivers half of a question like the honest one. A misbehaving defence is honest about clean
+pictures, and misbehaves at attacked pictures of one class.
 """
 
 import json
@@ -19,12 +19,12 @@ STEPS = (0, 7, 14, 21, 28)
 VALUES = 16
 QUARTERS = [2 * (place // 8) + place % 4 // 2 for place in range(VALUES)]
 CORNERS = (5, 7, 13, 15)
-"""A value of each quarter that the speck of the first picture is not in."""
+"""The index of one value of each quarter, none of which is the speck of the first picture."""
 FOREVER = 3600.0
 
 
 def exactly(count):
-    """Returns so many bytes of stdin; exits when it has ended."""
+    """Returns `count` bytes of stdin; exits at its end."""
     got = b""
     while len(got) < count:
         data = os.read(0, count - len(got))
@@ -54,7 +54,7 @@ def write(data):
 
 
 def brightest(picture):
-    """Returns the brightest quarter, the first where two are."""
+    """Returns the brightest quarter, the first of equal ones."""
     sums = [0] * 4
     for quarter, value in zip(QUARTERS, picture):  # noqa: B905  Python 3.8 has no strict
         sums[quarter] += value
@@ -92,7 +92,7 @@ class Question:
         return self.array("query", pictures, **dict({"want": "decision", "for": list(places)}, **fields))
 
     def ask(self, places, pictures):
-        """Returns what the defence says."""
+        """Sends a query and returns the defence's answer."""
         write(self.query(places, pictures))
         return read()[0]
 
@@ -110,17 +110,17 @@ class Question:
         return self.array("candidates", [self.attack(place) for place in places], index=list(places))
 
     def deliver_half(self):
-        """Delivers what the honest attack would, of the first half."""
+        """Delivers the honest attack's candidates for the first half."""
         write(self.candidates(range(len(self.pictures) // 2)))
 
 
 def honest(question):
-    """Asks within the budget, and delivers all."""
+    """Queries within the budget, and delivers all candidates."""
     write(question.candidates(range(len(question.pictures))))
 
 
 def overdraws(question):
-    """Asks more at once than it has before it is honest, and goes on when nothing is left; it is refused each time."""
+    """Exceeds the budget with one query, is honest, and continues when nothing is left; it is refused each time."""
     refused = [question.ask([0] * (len(STEPS) + 1), [question.pictures[0]] * (len(STEPS) + 1))]
     places = range(len(question.pictures))
     message = question.candidates(places)
@@ -134,24 +134,24 @@ def overdraws(question):
 
 
 def asks_forever(question):
-    """Goes on asking when nothing is left."""
+    """Continues to query when nothing is left."""
     place = len(question.pictures) - 1
     while True:
         question.ask([place], [question.pictures[place]])
 
 
 def asks_behind(question):
-    """Asks once more in the same breath as it delivers."""
+    """Sends another query together with its candidates."""
     write(question.candidates(range(len(question.pictures))) + question.query())
 
 
 def asks_about_delivered(question):
-    """Asks about what it has delivered."""
+    """Queries a picture whose candidate it has delivered."""
     write(question.query([0]))
 
 
 def says(*made):
-    """Returns an attack that sends the messages that these functions make of the question, in one write."""
+    """Returns an attack that sends, in one write, the messages that these functions make from the question."""
 
     def misbehave(question):
         write(b"".join(make(question) for make in made))
@@ -171,13 +171,13 @@ def falls_silent(question):
 
 
 def reads_no_reply(question):
-    """Asks, and never looks at the answer."""
+    """Queries, and never reads the answer."""
     write(last_query(question))
     time.sleep(FOREVER)
 
 
 def dies_asking(question):
-    """Asks, and is gone."""
+    """Queries, and exits."""
     write(last_query(question))
     os._exit(3)
 
@@ -197,11 +197,11 @@ HALVES = {
     "reads_no_reply": reads_no_reply,
     "dies_asking": dies_asking,
 }
-"""What an attack does with the second half of a question."""
+"""The behaviours of attacks with the second half of a question."""
 
 
 def climbs(question):
-    """Follows two gradients of the defence for each picture, and delivers where it comes to."""
+    """Follows two gradients of the defence for each picture, and delivers the results."""
     made = []
     for place, picture in enumerate(question.pictures):
         for _ in range(2):
@@ -215,7 +215,7 @@ def climbs(question):
 
 
 WHOLE = {"honest": honest, "overdraws": overdraws, "asks_behind": asks_behind, "climbs": climbs}
-"""What it does with a whole question."""
+"""The behaviours of attacks with a whole question."""
 
 
 def play_attack():
@@ -255,7 +255,7 @@ class Defender:
         return frame({"type": "answers", "id": identity, "labels": [label]})
 
     def remembered(self, picture, label):
-        """Returns what a near repeat was answered with before: an attack never hears that it is misread."""
+        """Returns the earlier answer to a near repeat, so that an attack never sees that a picture is misread."""
         for known, said in self.seen:
             if max(abs(a - b) for a, b in zip(known, picture)) <= STEPS[1]:  # noqa: B905  Python 3.8 has no strict
                 label = said
@@ -270,7 +270,7 @@ MISBEHAVES = {
     "nonsense": (2, lambda identity: frame({"type": "answers", "id": identity, "labels": [99]})),
     "babbles": (3, lambda identity: b"it is a cat\n"),
 }
-"""At attacked pictures of which label a defence misbehaves, and how."""
+"""For each behaviour, the label at whose attacked pictures a defence misbehaves, and how."""
 
 
 def play_defence():
@@ -284,7 +284,7 @@ def play_defence():
 
 
 def play_slope():
-    """Plays a defence that gives gradients; `slope_dies` does so at those of one class once they were moved."""
+    """Plays a defence that gives gradients; `slope_dies` dies at moved pictures of one class."""
     defender = Defender()
     while True:
         header, payload = read()

@@ -1,8 +1,8 @@
-"""A player that starts fast, is deterministic, and writes down what it is asked: `player.py SIDE BEHAVIOUR`.
+"""A player that starts fast, is deterministic, and logs its questions: `player.py SIDE BEHAVIOUR`.
 
-It looks for `asked.log` three folders above its own, where a test may have put it. One line a question: who was asked,
-in which process, when, and a digest of each picture. It takes its time over each question, so that a step can be killed
-in its middle.
+It logs to `asked.log` three folders above its own if a test has put that file there. A line has the player, the
+process, the time, and a digest of each picture of a question. It answers slowly, so that a test can kill it during a
+step.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ log = above[2] / "asked.log" if len(above) > 2 else Path("none")
 
 
 def note(pixels, seconds):
-    """Writes a question down, before anything else is done with it, and takes its time."""
+    """Logs a question before it is answered, and waits for `seconds`."""
     if log.exists():
         digests = [hashlib.sha256(picture.tobytes()).hexdigest()[:16] for picture in pixels]
         with log.open("ab", buffering=0) as file:
@@ -37,7 +37,7 @@ def quarters(pixels):
 class Attacker(Attack):
     """Darkens the true quarter, and brightens the next (`strong`), the next a little (`weak`), or none (`dark`).
 
-    `dies` ends at every question.
+    `dies` exits at every question.
     """
 
     def load(self, task):
@@ -57,9 +57,9 @@ class Attacker(Attack):
 
 
 class Defender(Defence):
-    """Answers the brightest quarter (`plain`), or looks at the corners only (`corners`).
+    """Answers the brightest quarter (`plain`), or uses only the corners (`corners`).
 
-    `fragile` dies of some pictures, `dies` of all; `stuck` never answers where the first pixel is white.
+    `fragile` exits at some pictures, `dies` at all; `stuck` never answers if the first pixel is white.
     """
 
     def classify(self, pixels):

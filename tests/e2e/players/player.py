@@ -20,7 +20,7 @@ if behaviour == "dies_loading":
 if behaviour == "never_ready":
     time.sleep(600)
 
-import numpy as np  # noqa: E402  some behaviours come before it
+import numpy as np  # noqa: E402  some behaviours act before this import
 import sparring_player  # noqa: E402
 from sparring_player import Attack, Defence, serve  # noqa: E402
 
@@ -33,7 +33,7 @@ def sent(speaker, question, index, pixels):
 
 
 if behaviour.startswith("raw_"):
-    # The helper would say that its own player is wrong; these are sent, and the orchestrator has to see it.
+    # The helper would refuse these itself. They are sent without it, so that the orchestrator has to detect them.
     sparring_player._pixels = lambda value, shape: np.ascontiguousarray(value)
     sparring_player._Speaker._send_candidates = sent
     sparring_player._labels = lambda value, count, classes: value
@@ -47,7 +47,7 @@ def quarters(pixels):
 
 
 class Attacker(Attack):
-    """Honest: takes all it may from the brightest quarter and gives it to the next."""
+    """The honest behaviour moves as much brightness as the budget allows from the brightest quarter to the next."""
 
     batches = 0
 
@@ -95,7 +95,7 @@ class Attacker(Attack):
 
 
 class Defender(Defence):
-    """Honest: answers the brightest quarter."""
+    """The honest behaviour answers the brightest quarter."""
 
     asked = 0
     mood = os.urandom(64)
