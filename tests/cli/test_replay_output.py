@@ -67,7 +67,7 @@ def test_the_forecast_says_cost_and_power(wide, capsys) -> None:
     assert f"replays of each of 3 defences on digits: {cost.drawn} of 2,000 questions are drawn" in said
     assert f"up to 200 clean pictures before them, and {cost.repeated + cost.same_order} others." in said
     assert f"adds {100 * cost.share:.1f} % to the questions of the play, in {cost.sandboxes} fresh sandboxes." in said
-    assert "A defence that changes 1 % of its answers has a mismatch with a probability of 99.0%. Whoever" in said
+    assert "A defence that changes 1 % of its answers has a mismatch with a probability of 99.0%." in said
     assert "with a probability of 99.0% if a sequence of questions repeats the change, of 99.9% if it changes" in said
     assert "warning" not in printed.err
     assert "replays of 9 attacks on digits: 50 % of their questions" in printed.err
