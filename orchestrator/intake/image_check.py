@@ -119,4 +119,5 @@ def _file_warnings(tree: ImageTree) -> Iterator[Problem]:
             names = ", ".join(tree.names[kind][:5]) + (", …" if count > 5 else "")  # noqa: PLR2004  a few will do
             yield Problem("files", f"{count} {description}: {names}", remedy)
     if tree.cut_reason:
-        yield Problem("files", f"only the first {tree.files} were checked: {tree.cut_reason}", "check the rest by hand")
+        checked = f"only the first {tree.files} were checked" if tree.files else "none was checked"
+        yield Problem("files", f"{checked}: {tree.cut_reason}", "check the rest by hand")

@@ -109,7 +109,7 @@ def recuse(contest: SimulatedContest, *members: str) -> None:
 def make_organizer(contest: SimulatedContest, person: str) -> None:
     """Gives somebody the role of an organizer."""
     record = PersonRecord(id=person, name="somebody")
-    contest.learn(RoleGranted(actor="desk", person=record, role=Role.ORGANIZER))
+    contest.append(RoleGranted(actor="desk", person=record, role=Role.ORGANIZER))
 
 
 def test_somebody_is_told_of_a_case_with_too_few_members() -> None:

@@ -320,8 +320,8 @@ def test_a_rater_practises_first_and_is_tested_later(world, monkeypatch) -> None
     assert ["Practice: " in page for page in pages] == [True, False, False]
     assert ["Not so: the picture shows" in page for page in (*pages, last)] == [False, True, False, False]
     assert [each.practice for each in acts(world.folder, events.RaterTested)] == [True, False, False]
-    assert "You are asked no more" in last
-    assert "asked no more" in world.client().get("/weeks/").content.decode()
+    assert "You get no more pictures" in last
+    assert "gets no more pictures" in world.client().get("/weeks/").content.decode()
     assert "sha256:" not in "".join(pages)
 
 

@@ -186,7 +186,7 @@ def read_history(folder: ContestFolder) -> ContestHistory:
 def _replace_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
     """Replaces a folder's contents by these files, completely or not at all. Returns its path."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder} is no folder of ours; take it away")
+        raise UsageError(f"{folder} is a link or a file where a folder is written; move it away")
     fresh, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("new", "old"))
     try:
         for left in (fresh, old):

@@ -164,7 +164,7 @@ class UnrestrictedContest:
 
     @contextmanager
     def _deciding(self) -> Iterator[None]:
-        """Holds the contest's write lock and applies new entries. After an error, the next use folds it anew."""
+        """Holds the contest's write lock and applies new entries. After an error, the next use folds it again."""
         with self._lock, self.folder.writing():
             self._read_new_entries()
             try:

@@ -28,7 +28,7 @@ from orchestrator.web.weeks import attempt, contest_of, png
 
 _PRACTICE = "Practice: after your answer you see what the picture shows. The answer does not count."
 _REMOVED = (
-    "You are asked no more: too many of your answers about pictures whose class is known were wrong. "
+    "You get no more pictures: too many of your answers about pictures whose class is known were wrong. "
     "Your earlier answers stay."
 )
 

@@ -174,7 +174,7 @@ def test_submissions_are_mixed_evenly(large_plan):
         pytest.param({"submissions": ["ants", "ants"]}, "name each once", id="a submission twice"),
         pytest.param({"submissions": []}, "there are none", id="no submission"),
         pytest.param({"raters": ["a", "b"]}, "2 raters for 3 per picture", id="too few raters"),
-        pytest.param({"raters": ["a", "a", "b", "c"]}, "twice there: a", id="a rater twice"),
+        pytest.param({"raters": ["a", "a", "b", "c"]}, "named twice: a", id="a rater twice"),
         pytest.param({"raters": ["a", "b", "No Slug"]}, "'No Slug' is no id", id="no id"),
         pytest.param({"picture_count": 40}, "60 pictures of a task that has 40", id="too many pictures"),
         pytest.param({"rules": GradingRules(pictures=41)}, "grade 42 pictures or more", id="too few pictures"),

@@ -70,7 +70,7 @@ def plan_problems(
         problems.append(Problem(f"{PLACE}.submissions", "there are none, or one is there twice", "name each once"))
     if len({*raters}) < len(raters):
         twice = sorted(rater for rater, count in Counter(raters).items() if count > 1)
-        problems.append(Problem(f"{PLACE}.raters", f"twice there: {', '.join(twice)}", "name each rater once"))
+        problems.append(Problem(f"{PLACE}.raters", f"named twice: {', '.join(twice)}", "name each rater once"))
     problems += [_rater_problem(rater) for rater in raters if not _is_rater(rater)]
     if len({*raters}) < rules.raters_per_picture:
         what = f"{len({*raters})} raters for {rules.raters_per_picture} per picture"
