@@ -16,6 +16,8 @@ from orchestrator import __version__, composition, resources
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.policy import Runtime
+from orchestrator.errors import BackendUnavailable
+from orchestrator.gpus import list_gpus
 from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandbox_selftest.expectation import read_catalogue
@@ -49,6 +51,9 @@ def check(
         bool, typer.Option("--prove", help="Run each program again without the control that stops it.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="A program or a family; may be repeated.")] = None,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Give every program the first GPU, as `limits.gpus: 1` gives it to players.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Attack the sandbox with the hostile programs, and show what stopped each program.
@@ -56,10 +61,14 @@ def check(
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
     programs = selftest.select_programs(read_catalogue(resources.hostile_programs_path()), only or [])
+    device = _first_gpu() if gpu else None
     outcomes: list[ProgramOutcome] = []
     with tempfile.TemporaryDirectory(prefix="sparring-selftest-") as workspace:
         context, facts = selftest.prepare_context(
-            composition.make_backend(backend, Path(workspace), runtime=runtime), runtime, Path(workspace)
+            composition.make_backend(backend, Path(workspace), runtime=runtime, gpus=int(gpu)),
+            runtime,
+            Path(workspace),
+            device,
         )
         header = _machine_header(context, facts, datetime.now(UTC))
         total = len(selftest.plan_runs(programs, prove=prove))
@@ -79,6 +88,16 @@ def check(
         raise typer.Exit(ExitCode.FAILED)
 
 
+def _first_gpu() -> str:
+    """Returns the UUID of this machine's first GPU. Raises BackendUnavailable if there is none."""
+    gpus = list_gpus()
+    if not gpus:
+        raise BackendUnavailable(
+            "nvidia-smi shows no GPU on this machine; install the NVIDIA driver, or leave --gpu out"
+        )
+    return gpus[0].uuid
+
+
 def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
     """Returns a description of the machine of the self-test, without which a table proves nothing to later readers."""
     return {
@@ -88,6 +107,7 @@ def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> 
         "sparring": __version__,
         "backend": context.backend.name,
         "runtime": context.runtime.value,
+        "programs have": context.device or "no GPU",
         **{fact.name: f"{fact.status.value}, {fact.detail}" for fact in facts},
     }
 

@@ -20,7 +20,7 @@ class Context:
     """Where programs are run. `image` has python3; `workspace` is a folder to write to, removed afterwards.
 
     `policy_overrides` names fields of SandboxPolicy that every run gets otherwise: the self-test's own test of its
-    judgement.
+    judgement. `device` is the UUID of the GPU that every program gets; None for none.
     """
 
     backend: Backend
@@ -29,6 +29,7 @@ class Context:
     workspace: Path
     run: str = field(default_factory=lambda: f"{RUN_PREFIX}-{secrets.token_hex(4)}")
     policy_overrides: Mapping[str, Any] | None = None
+    device: str | None = None
 
     def policy_for(self, program: Program, *, removed: bool) -> SandboxPolicy:
         """Returns what the program's sandbox may do: as strangers' submissions get it, or with its control removed."""

@@ -71,7 +71,7 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     else:
         image = _program_image(context, program, source, (word,))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
-    spec = SandboxSpec(image, context.policy_for(program, removed=removed), context.run, job)
+    spec = SandboxSpec(image, context.policy_for(program, removed=removed), context.run, job, context.device)
     sandbox = context.backend.start(spec)
     try:
         if weaker in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):

@@ -57,7 +57,7 @@ def _offer_for_admission(program: Program, context: Context, identity: str, *, r
             evidence=[f"{problem.place}: {problem.what}" for problem in error.problems],
         )
     policy = context.policy_for(program, removed=removed)
-    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, program.name))
+    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, program.name, context.device))
     try:
         output = b""
         deadline = started_at + program.expectation.seconds

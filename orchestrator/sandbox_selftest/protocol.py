@@ -70,7 +70,7 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     }
     policy = replace(policy, limits=replace(policy.limits, **given))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
-    spec = SandboxSpec(_player_image(program, context), policy, context.run, job)
+    spec = SandboxSpec(_player_image(program, context), policy, context.run, job, context.device)
     role = Role.ATTACK if expectation.question is QuestionKind.PERTURB else Role.DEFENCE
     session = SESSION_TYPES[weaker](role, CLASSES, PAYLOAD_LIMIT)
     seen = _Conversation()

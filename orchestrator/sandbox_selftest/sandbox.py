@@ -89,7 +89,9 @@ def _run_in_sandbox(
     context: Context, program: Program, policy: SandboxPolicy, arguments: tuple[str, ...]
 ) -> SandboxReport:
     image = replace(context.image, command=("python3", "-I", "-S", "-c", *arguments))
-    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, f"{program.name}-{arguments[1]}"))
+    sandbox = context.backend.start(
+        SandboxSpec(image, policy, context.run, f"{program.name}-{arguments[1]}", context.device)
+    )
     started_at = time.monotonic()
     try:
         sandbox.send(_START_SIGNAL, started_at + program.expectation.seconds)

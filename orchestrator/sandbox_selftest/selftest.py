@@ -29,8 +29,12 @@ NEED_ISOLATION = frozenset({Kind.SANDBOX, Kind.PAIR, Kind.IMAGE, Kind.ENDING})
 """What would do its harm to this machine, were it run without a wall."""
 
 
-def prepare_context(backend: Backend, runtime: Runtime, workspace: Path) -> tuple[Context, list[Check]]:
+def prepare_context(
+    backend: Backend, runtime: Runtime, workspace: Path, device: str | None = None
+) -> tuple[Context, list[Check]]:
     """Returns where programs will be run, and what the backend found out about this machine.
+
+    `device` is the UUID of the GPU that every program gets; None for none.
 
     Raises:
         BackendUnavailable: the backend cannot play here, or lacks that runtime.
@@ -43,7 +47,8 @@ def prepare_context(backend: Backend, runtime: Runtime, workspace: Path) -> tupl
     for fact in facts:
         if fact.name == f"{backend.name}: {runtime.value}" and fact.status in (CheckStatus.ABSENT, CheckStatus.FAIL):
             raise BackendUnavailable(f"there is no runtime {runtime.value} here: {fact.detail}; {fact.remedy}")
-    return Context(backend, backend.admit(ImageSource(image=BASE_IMAGE, trusted=True)), runtime, workspace), facts
+    image = backend.admit(ImageSource(image=BASE_IMAGE, trusted=True))
+    return Context(backend, image, runtime, workspace, device=device), facts
 
 
 def select_programs(programs: Sequence[Program], names: Sequence[str]) -> list[Program]:

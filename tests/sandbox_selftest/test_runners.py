@@ -9,9 +9,11 @@ import pytest
 
 from orchestrator import composition
 from orchestrator.domain.policy import Runtime
-from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected
+from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, SandboxLost
 from orchestrator.sandbox_selftest import endings, harm_report, images, protocol, selftest, uploads
-from orchestrator.sandbox_selftest.expectation import Expectation, Program, Weakness, read_catalogue
+from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import Expectation, Kind, Program, Weakness, read_catalogue
+from orchestrator.sandboxes.base import Image, SandboxSpec
 
 HONEST = "from _frames import ready, serve\nready()\nserve()\n"
 
@@ -70,6 +72,31 @@ def test_a_lie_that_is_accepted_is_harm(make, unisolated):
     seen = protocol.run(make("protocol", {"player.py": lie}), unisolated, removed=False)
     assert seen.harm
     assert "accepted 7, an honest player says 1" in seen.evidence
+
+
+class RecordingBackend:
+    """Starts nothing, and keeps what was to be started."""
+
+    name = "recording"
+
+    def __init__(self) -> None:
+        self.specs: list[SandboxSpec] = []
+
+    def start(self, spec):
+        """Keeps the order and fails as a machine would."""
+        self.specs.append(spec)
+        raise SandboxLost("nothing is started here")
+
+
+@pytest.mark.parametrize("device", ["GPU-1", None])
+@pytest.mark.parametrize("kind", [Kind.SANDBOX, Kind.PAIR, Kind.PROTOCOL, Kind.ENDING], ids=str)
+def test_every_program_gets_the_gpu(kind, device, hostile, tmp_path):
+    """With --gpu every kind of program is started with the device, and otherwise none is."""
+    program = next(each for each in read_catalogue(hostile) if each.expectation.kind is kind)
+    backend = RecordingBackend()
+    context = Context(backend, Image("sha256:" + "ab" * 32, "base"), Runtime.RUNC, tmp_path, device=device)
+    selftest.run_program(program, context, removed=False)
+    assert {spec.device for spec in backend.specs} == {device}
 
 
 def test_a_report_is_the_last_line_that_is_one():
