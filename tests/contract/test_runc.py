@@ -17,9 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import resources
 from orchestrator.domain.policy import Network, Runtime, Seccomp, User
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, InfrastructureFault, SandboxLost, UsageError
+from orchestrator.sandbox_selftest import selftest
+from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import read_catalogue
+from orchestrator.sandbox_selftest.outcome import Verdict
 from orchestrator.sandboxes.base import Ending, ImageSource, Sandbox, SandboxSpec
 from orchestrator.sandboxes.linux import uid_pool
 from orchestrator.sandboxes.linux.cgroup_counters import is_version_2
@@ -235,6 +240,17 @@ def test_a_player_has_the_gpu_that_is_described(backend, image, run, policy, lis
         "changed library": "EROFS",
         "variables": ["", None],
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["files-device-nodes", "files-host-paths", "files-kernel-counters", "files-write-root"]
+)
+def test_hostile_programs_are_contained_with_a_gpu(backend, image, tmp_path, described_gpu, name) -> None:
+    """Neither what a GPU adds to a sandbox nor what it leaves unmasked helps those that look for the host."""
+    (program,) = selftest.select_programs(read_catalogue(resources.hostile_programs_path()), [name])
+    context = Context(backend, image, Runtime.RUNC, tmp_path, device=described_gpu)
+    outcome = selftest.run_program(program, context, removed=False)
+    assert outcome.verdict is Verdict.CONTAINED, outcome.evidence
 
 
 def test_a_device_is_of_no_use_without_its_rule(

@@ -44,12 +44,9 @@ _VISIBLE: Mapping[str, tuple[str, ...]] = {
 }
 """Folders, each with the names in it that stay. A name that is a folder here too is looked into."""
 
-_VISIBLE_WITH_GPU: Mapping[str, tuple[str, ...]] = {
-    "/proc": ("devices", "driver", "modules"),
-    "/sys": ("bus", "class", "dev", "module"),
-    "/sys/devices": ("pci*", "virtual"),
-}
-"""What stays besides for a player with a GPU: its libraries find the device there."""
+_VISIBLE_WITH_GPU: Mapping[str, tuple[str, ...]] = {"/proc": ("driver",)}
+"""What stays besides for a player with a GPU. CUDA 13 works without it, and older versions may ask for the driver's
+version there. In /sys, where CUDA looks for nothing that it needs, disks and modules have counters of the machine."""
 
 _CGROUP_COUNTERS = (
     *("blkio", "cgroup.pressure", "cpu.pressure", "io.pressure", "irq.pressure", "memory.pressure", "io.stat"),

@@ -20,9 +20,15 @@ def call(path: str) -> None:
         line.connect(path)
 
 
+def is_of_driver(point: str, options: str) -> bool:
+    """Returns whether a mount may be a library of the GPU's driver: a file, read-only, and only for who has a GPU."""
+    return bool(os.environ.get("CUDA_VISIBLE_DEVICES")) and Path(point).is_file() and "ro" in options.split(",")
+
+
 def mounted() -> str:
     """Returns what is mounted that a sandbox has no need of."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("ascii").splitlines()]
+    lines = [line.split()[4:6] for line in Path("/proc/self/mountinfo").read_text("ascii").splitlines()]
+    points = [point for point, options in lines if not is_of_driver(point, options)]
     foreign = [p for p in points if p not in OURS and not p.startswith(KERNELS) and not p.endswith("/docker-init")]
     if not foreign:
         raise FileNotFoundError(2, "no foreign mounts")

@@ -14,6 +14,12 @@ COUNTERS = (
     *("/sys/kernel/uevent_seqnum", "/sys/kernel/mm/transparent_hugepage/khugepaged/full_scans"),
     *("/sys/devices/system/node/node0/meminfo", "/sys/devices/system/node/node0/vmstat"),
     *("/sys/devices/system/cpu/cpu0/cpuidle/state0/usage", "/sys/module/page_reporting/parameters/passes"),
+    *(
+        "/proc/modules",
+        "/sys/module/nvidia/refcnt",
+        "/sys/class/block/loop0/stat",
+        "/sys/devices/virtual/block/loop0/stat",
+    ),
     *("/sys/fs/cgroup/memory/memory.kmem.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat"),
     *("/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/io.stat", "/sys/fs/cgroup/io.pressure"),
 )

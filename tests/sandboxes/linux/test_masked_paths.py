@@ -77,10 +77,12 @@ def test_no_mask_lies_below_another(kernel) -> None:
     assert not [mask for mask in masks for other in masks if mask.startswith(f"{other}/")]
 
 
-def test_a_player_with_a_gpu_sees_the_bus(kernel) -> None:
-    """Its libraries look for the device under /sys; counters of the kernel stay hidden."""
-    (kernel / "sys/bus").mkdir()
-    masks = masked_paths.masked_paths(gpu=True, root=kernel)
-    assert not covers(masks, "sys/bus/pci")
-    assert not covers(masks, "sys/devices/pci0000:00/power/runtime_active_time")
-    assert {"/proc/sys/fs", "/sys/kernel"} <= set(masks)
+def test_a_player_with_a_gpu_sees_the_drivers_folder_and_no_counter_more(kernel) -> None:
+    """CUDA finds the device without /sys, where block devices and modules have counters of the whole machine."""
+    for name in ("proc/driver/nvidia/version", "proc/modules", "sys/module/nvidia/refcnt", "sys/bus/pci/devices"):
+        (kernel / name).parent.mkdir(parents=True, exist_ok=True)
+        (kernel / name).touch()
+    without, with_gpu = (masked_paths.masked_paths(gpu=gpu, root=kernel) for gpu in (False, True))
+    assert set(without) - set(with_gpu) == {"/proc/driver"}
+    assert set(with_gpu) <= set(without)
+    assert {"/proc/modules", "/sys/bus", "/sys/module", "/sys/devices/pci0000:00"} <= set(with_gpu)
