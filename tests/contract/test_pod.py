@@ -264,7 +264,7 @@ def test_a_player_that_cannot_be_ended_is_said_to_be_there(pod, order, monkeypat
     pod.play(order("silent"))
     sandbox = pod.backend().start(order("silent"))
     pod.client.api.pause(pod.player)
-    with pytest.raises(SandboxLost, match="still there 1 s after"):
+    with pytest.raises(SandboxLost, match="still runs 1 s after"):
         sandbox.stop()
     pod.client.api.unpause(pod.player)
     assert sandbox.stop().ending is Ending.STOPPED
