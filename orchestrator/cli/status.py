@@ -14,6 +14,8 @@ from orchestrator.cli import console, remote
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import contest_file
 
 
 @console.command
@@ -44,8 +46,7 @@ def status(
 
 def _untold_cases(folder: Path) -> int:
     """Returns `untold_cases` of an unrestricted contest, 0 of another one."""
-    contest, _ = seasons.read_contest(folder)
-    if unrestricted_rules(contest) is None:
+    if unrestricted_rules(Contest(contest_file(folder))) is None:
         return 0
     with open_unrestricted(folder) as opened:
         return opened.read(lambda state: untold_cases(state, seasons.now()))

@@ -98,11 +98,11 @@ def undecidable_cases(state: State, member: str, now: datetime) -> list[CaseLine
 
     Too few may vote, or nobody may confirm the rejection: an organizer who has a conflict with a case is not told.
     """
-    found = {each.id: each for each in short_cases(state, now)}
-    for picture in unconfirmable_rejections(state, now):
-        case = f"overrule:{picture}"
-        found[case] = CaseLine(case, _title(state, case))
-    return [each for each in found.values() if _may_act(state, member, each.id, now)]
+    return [
+        CaseLine(case, _title(state, case))
+        for case in _short_or_unconfirmable(state, now)
+        if _may_act(state, member, case, now)
+    ]
 
 
 def untold_cases(state: State, now: datetime) -> int:
@@ -110,13 +110,17 @@ def untold_cases(state: State, now: datetime) -> int:
 
     Each of them has a conflict with the case, so that no more than their number may be said (U8).
     """
-    waiting = {each.id for each in short_cases(state, now)}
-    waiting |= {f"overrule:{picture}" for picture in unconfirmable_rejections(state, now)}
     organizers = [_seats_of(state, each.id) for each in state.season.roles[Role.ORGANIZER].values()]
     return sum(
         not _able_members(state, case, now) and all(_has_conflict(state, seats, case, now) for seats in organizers)
-        for case in waiting
+        for case in _short_or_unconfirmable(state, now)
     )
+
+
+def _short_or_unconfirmable(state: State, now: datetime) -> list[str]:
+    """Returns the cases for which the board is short of members, each once, for those who have a conflict too."""
+    short = [each.id for each in short_cases(state, now)]
+    return list(dict.fromkeys([*short, *(f"overrule:{each}" for each in unconfirmable_rejections(state, now))]))
 
 
 def _seats_of(state: State, person: str) -> list[str]:

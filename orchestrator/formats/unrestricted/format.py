@@ -26,7 +26,7 @@ from orchestrator.domain.tasks import Task
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events, rules_in_words
-from orchestrator.formats.unrestricted.money import TransferKind
+from orchestrator.formats.unrestricted.money import Transfer, TransferKind
 from orchestrator.formats.unrestricted.round_names import eligibility_round, week_round
 from orchestrator.formats.unrestricted.rounds import ContestFold
 from orchestrator.formats.unrestricted.rules import ClosedDefences, UnrestrictedRules, rule_warnings
@@ -112,7 +112,7 @@ class Unrestricted(Format[UnrestrictedRules]):
     def withdrawal_obstacle(self, season: Season, submission: str) -> str:
         """Returns that it got the prize: its place on the board is what the prize was paid for (U10)."""
         days = self.rules.days_unbroken
-        prize = f"{TransferKind.DEFENCE_PRIZE}:{days}:{submission}"
+        prize = Transfer(TransferKind.DEFENCE_PRIZE, "", "", 0, defence=submission, days=days).id
         paid = any(isinstance(event, events.PrizePaid) and event.award == prize for event, _ in season.format_events)
         return f"the prize for {days} days was paid" if paid else ""
 

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,8 @@ FOLDERS = (Path("/var/run/cdi"), Path("/etc/cdi"))
 KIND = "nvidia.com/gpu"
 _REMEDY = "`nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml` writes it"
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+_DESCRIPTIONS_KEPT = 8
+"""Each sandbox with a GPU needs the description, and reading it takes 60 ms."""
 _READ_ONLY = ("rbind", "ro", "nosuid", "nodev", "rprivate")
 
 
@@ -135,7 +138,17 @@ def _read_descriptions(folder: Path) -> Iterator[_Description]:
 
 
 def _read_description(path: Path) -> _Description | None:
-    """Returns the description in a file; None where it is one of something other than GPUs."""
+    """Returns the description in a file; None if it describes something other than GPUs."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise BackendUnavailable(f"the CDI description {path} cannot be read: {error}") from error
+    return _parse_description(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=_DESCRIPTIONS_KEPT)
+def _parse_description(path: Path, changed: int, size: int) -> _Description | None:
+    del changed, size  # as keys of the cache, they distinguish the versions of the file
     from ruamel.yaml import YAML  # noqa: PLC0415  only sandboxes with a GPU need it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
