@@ -10,7 +10,6 @@ from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.executors.base import Executor
 from orchestrator.gpus import list_gpus
 from orchestrator.sandboxes.base import Backend, BackendSettings
-from orchestrator.sandboxes.runc.cdi import read_gpu_edits
 
 KUBERNETES = "kubernetes"
 """The engine whose pods take the place of a backend; such a round records this name as its backend."""
@@ -53,18 +52,10 @@ def make_backend(
 def choose_container_backend(workspace: Path, runtime: Runtime | None = None, gpus: int = 0) -> tuple[str, str]:
     """Returns the backend that `container` means here, and why it is not the preferred one; "" if it is."""
     try:
-        make_backend(_PREFERRED, workspace).require_available(runtime)
-        if gpus:
-            require_gpu_descriptions()
+        make_backend(_PREFERRED, workspace).require_available(runtime, gpus)
     except BackendUnavailable as error:
         return _FALLBACK, str(error)
     return _PREFERRED, ""
-
-
-def require_gpu_descriptions() -> None:
-    """Raises BackendUnavailable where the runc backend cannot give one of this machine's GPUs to a player."""
-    for gpu in list_gpus():
-        read_gpu_edits(gpu.uuid)
 
 
 def make_local_executor(limits: Limits, slots: int | None, sandboxes: int = 1) -> Executor:

@@ -25,17 +25,22 @@ def test_what_runc_cannot_do_is_docker_s(runtime, reason, tmp_path) -> None:
 
 
 def test_gpus_that_no_description_names_are_docker_s(tmp_path, monkeypatch) -> None:
-    """A CDI description of each GPU is what runc needs; contests without GPUs are not asked for one."""
-    monkeypatch.setattr(composition, "list_gpus", lambda: (Gpu("GPU-none", "H100", "80 GB"),))
-    runc = type(composition.make_backend("runc", tmp_path))
-    monkeypatch.setattr(runc, "require_available", lambda self, runtime=None: None)
-    name, why = composition.choose_container_backend(tmp_path, gpus=1)
-    assert (name, "names the GPU GPU-none" in why) == ("docker", True)
+    """A contest with GPUs asks runc for them, one without does not, and it is said why runc cannot play."""
+    asked = []
+
+    def require_available(_: object, runtime=None, gpus=0) -> None:
+        asked.append(gpus)
+        if gpus:
+            raise BackendUnavailable("no CDI description names the GPU GPU-none")
+
+    monkeypatch.setattr(type(composition.make_backend("runc", tmp_path)), "require_available", require_available)
+    assert composition.choose_container_backend(tmp_path, gpus=1) == (
+        "docker",
+        "no CDI description names the GPU GPU-none",
+    )
     assert composition.make_backend(composition.CONTAINER, tmp_path, gpus=1).name == "docker"
-    monkeypatch.setattr(composition, "read_gpu_edits", lambda uuid: None)
-    assert composition.choose_container_backend(tmp_path, gpus=1) == ("runc", "")
-    monkeypatch.undo()
-    assert "CDI" not in composition.choose_container_backend(tmp_path)[1]
+    assert composition.choose_container_backend(tmp_path) == ("runc", "")
+    assert asked == [1, 1, 0]
 
 
 def test_without_root_it_is_docker(tmp_path, monkeypatch) -> None:

@@ -76,11 +76,10 @@ def _gpu_checks(backend: Backend) -> list[Check]:
         gpus = list_gpus()
     except BackendUnavailable:  # other checks report it
         return []
-    if gpus and backend.name == "runc":
-        try:
-            composition.require_gpu_descriptions()
-        except BackendUnavailable as error:
-            return [Check(name, CheckStatus.ABSENT, str(error), "without it, docker plays contests with GPUs")]
+    try:
+        backend.require_available(gpus=len(gpus))
+    except BackendUnavailable as error:
+        return [Check(name, CheckStatus.ABSENT, str(error), "without it, docker plays contests with GPUs")]
     if gpus and not gpu_check.can_try(backend):
         detail = f"not tried, for want of the image {gpu_check.CUDA_IMAGE}"
         return [Check(name, CheckStatus.WARN, detail, "sparring image build --cuda base")]

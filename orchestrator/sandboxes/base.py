@@ -316,8 +316,11 @@ class Backend(Protocol):
 
     name: ClassVar[str]
 
-    def require_available(self, runtime: Runtime | None = None) -> None:
-        """Raises BackendUnavailable, with the remedy, when this backend cannot play here, or not under `runtime`."""
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
+        """Raises BackendUnavailable, with the remedy, when this backend cannot play here.
+
+        `runtime` is what has to run the containers, and `gpus` how many GPUs each player gets, where that is known.
+        """
         ...
 
     def diagnose(self) -> list[Check]:

@@ -45,7 +45,7 @@ class Engine:
         self.images[name] = self.images[made["config"]["digest"]] = made
         return made
 
-    def require_available(self, runtime=None) -> None:
+    def require_available(self, runtime=None, gpus=0) -> None:
         """It answers."""
 
     def inspect_image(self, reference: str, *, files: bool = True, max_bytes=None) -> ImageFacts:

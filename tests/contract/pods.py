@@ -171,7 +171,7 @@ class Pods:
     def __post_init__(self) -> None:
         self._one = backend.PodBackend(BackendSettings(self.workspace))
 
-    def require_available(self, runtime: Any = None) -> None:
+    def require_available(self, runtime: Any = None, gpus: int = 0) -> None:
         """Raises nothing, because pods are made when they are needed."""
 
     def diagnose(self) -> list[Any]:

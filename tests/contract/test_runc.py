@@ -21,6 +21,7 @@ from orchestrator import resources
 from orchestrator.domain.policy import Network, Runtime, Seccomp, User
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, InfrastructureFault, SandboxLost, UsageError
+from orchestrator.gpus import Gpu
 from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandbox_selftest.expectation import read_catalogue
@@ -181,6 +182,14 @@ def test_a_gpu_that_no_description_names_is_refused(backend, image, run, policy)
         BackendUnavailable, match=r"no CDI description .* names the GPU GPU-1; `nvidia-ctk cdi generate"
     ):
         backend.start(replace(order(image, run, policy), device="GPU-1"))
+
+
+def test_a_gpu_without_a_description_is_told_before_a_round(backend, monkeypatch) -> None:
+    """A contest with GPUs learns it before anything is opened; another contest does not need a description."""
+    monkeypatch.setattr(runc_backend, "list_gpus", lambda: (Gpu("GPU-1", "H200", "139 GB"),))
+    backend.require_available()
+    with pytest.raises(BackendUnavailable, match="names the GPU GPU-1"):
+        backend.require_available(gpus=1)
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def reproduce(
     with tempfile.TemporaryDirectory(prefix="sparring-replay-") as workspace:
         local_backend = composition.make_backend(image_backend, Path(workspace), allow_unisolated=allow_unisolated)
         file = _contest_file(opening, out)
-        local_backend.require_available(file.runtime)
+        local_backend.require_available(file.runtime, file.limits.gpus)
         if opening.backend == composition.KUBERNETES:
             image = played_image.find_played_image(local_backend, submission, finding.image, opening)
         else:

@@ -215,7 +215,7 @@ def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend
         runtime=contest.file.runtime,
         gpus=contest.file.limits.gpus,
     )
-    backend.require_available(contest.file.runtime)
+    backend.require_available(contest.file.runtime, contest.file.limits.gpus)
     return backend
 
 

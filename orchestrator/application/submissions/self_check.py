@@ -108,7 +108,7 @@ def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[Ch
             runtime=contest.file.runtime,
             gpus=contest.file.limits.gpus,
         )
-        check_backend.require_available(contest.file.runtime)
+        check_backend.require_available(contest.file.runtime, contest.file.limits.gpus)
         yield CheckSetup(contest, task or contest.only_task, check_backend, Path(workspace))
 
 

@@ -20,7 +20,7 @@ class FailedStartBackend:
     def __init__(self, inner: Backend, reason: str) -> None:
         self._inner, self._reason = inner, reason
 
-    def require_available(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
         """Does nothing: the backend is always available."""
 
     def diagnose(self) -> list[Check]:

@@ -74,7 +74,7 @@ class RegistryBackend:
             except InvalidReferenceError as error:
                 raise UsageError(f"cluster.registry: {error}; write it like registry.example.org/teams") from error
 
-    def require_available(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  `sparring cluster check` asks the cluster
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  see `sparring cluster check`
         """Raises BackendUnavailable if the registry for image names without a registry does not answer."""
         if self._prefix:
             self._registries.ping(parse_reference("entry", self._prefix))

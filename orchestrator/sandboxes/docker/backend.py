@@ -67,7 +67,7 @@ class DockerBackend(ImageBackend):
         self._pipes = PipeFolders()
         self._pending_cleanup = PendingCleanup()  # what could not be ended while the engine was away
 
-    def require_available(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  a GPU is tried before a round
         """Raises BackendUnavailable when no engine answers, or one that is too old, elsewhere or lacks the runtime."""
         try:
             info = self._engine.info()

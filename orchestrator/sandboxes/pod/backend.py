@@ -50,7 +50,7 @@ class PodBackend:
         self._folder = settings.workspace
         self._start_lock = threading.Lock()
 
-    def require_available(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  the pod's, which nobody sees from inside
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  the pod's own
         """Raises BackendUnavailable when this is no pod's driver: its FIFOs are not there."""
         missing = fifo_pipes.missing_fifos(self._folder)
         if missing:

@@ -56,7 +56,7 @@ class ProcessBackend:
         self._settings = settings
         self._images = settings.workspace / "images"
 
-    def require_available(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  a GPU is tried before a round
         """Raises BackendUnavailable when the workspace cannot be written, or for want of an interpreter or runtime."""
         if runtime not in {None, Runtime.RUNC}:
             raise BackendUnavailable(f"the process backend starts no containers, so none with {runtime}; use docker")

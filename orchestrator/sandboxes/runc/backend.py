@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from orchestrator.domain.policy import Runtime
 from orchestrator.errors import BackendUnavailable, SandboxLost
+from orchestrator.gpus import list_gpus
 from orchestrator.sandboxes import self_probe
 from orchestrator.sandboxes.base import (
     BackendSettings,
@@ -84,8 +85,8 @@ class RuncBackend(ImageBackend):
         self._constants = ConstantFiles()
         self._pending_cleanup = PendingCleanup()  # what could not be ended
 
-    def require_available(self, runtime: Runtime | None = None) -> None:
-        """Raises BackendUnavailable, with the remedy, for want of root, a program, or control groups."""
+    def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
+        """Raises BackendUnavailable, with the remedy: no root, program, control groups, or description of a GPU."""
         if runtime not in {None, Runtime.RUNC}:
             raise BackendUnavailable(f"the runc backend starts no containers with {runtime}; use docker")
         if os.geteuid() != 0:
@@ -103,6 +104,9 @@ class RuncBackend(ImageBackend):
                 self._engine.info()
         except SandboxLost as error:
             raise BackendUnavailable(f"{error}; images come from the Docker engine: {START_ENGINE_REMEDY}") from error
+        if gpus:
+            for gpu in list_gpus():
+                read_gpu_edits(gpu.uuid)
 
     def diagnose(self) -> list[Check]:
         """Returns which version plays, and which limits really hold, tried in a container."""
