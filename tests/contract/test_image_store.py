@@ -123,6 +123,14 @@ def test_nothing_is_pulled(workshop, tag, build) -> None:
 
 
 @DOCKER
+@pytest.mark.parametrize(("variant", "option"), [("cpu", ""), ("cuda", "--cuda ")])
+def test_a_missing_base_is_told_with_what_builds_it(workshop, tag, build, variant, option) -> None:
+    """The bases with CUDA are built by an option of the same command."""
+    with pytest.raises(Rejected, match=f"`sparring image build {option}base` builds ours"):
+        build("", bases=(f"sparring-test/there-is-none:{variant}",))
+
+
+@DOCKER
 @pytest.mark.parametrize("step", ["sleep 60", "while true; do echo x; done"])
 def test_a_build_that_takes_too_long_is_ended(build, population, engine, step) -> None:
     """Silent or talking, it is over soon after its time, and its container is gone."""

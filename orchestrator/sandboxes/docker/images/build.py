@@ -94,14 +94,15 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
 
 def _missing_bases(engine: BuildEngine, bases: tuple[str, ...]) -> list[Problem]:
     return [
-        Problem(
-            "FROM",
-            f"{printable(base)} is not here, and nothing is pulled",
-            "build or load it first (`sparring image build base` builds ours)",
-        )
+        Problem("FROM", f"{printable(base)} is not here, and nothing is pulled", _missing_base_remedy(base))
         for base in bases
         if not is_image_reference(base) or engine.image(base) is None
     ]
+
+
+def _missing_base_remedy(base: str) -> str:
+    option = "--cuda " if base.endswith(":cuda") else ""
+    return f"build or load it first (`sparring image build {option}base` builds ours)"
 
 
 def _build_query(recipe: BuildRequest, host: HostLimits, account: ParentCgroup | None) -> dict[str, str]:
