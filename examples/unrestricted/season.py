@@ -192,7 +192,7 @@ def play_first_weeks(play: Play) -> None:
     play.vote(f"stake:{'+'.join(batch)}", "b1", "b2", "b3")
     criteria = dict.fromkeys(batch, "Reproducible, easy to run, never broken.")
     play.act(commands.stake_by_board, actor="desk", batch="one", criteria=criteria)
-    play.act(commands.note_stake_paid, actor="desk", defence="own", reference="transfer 1")
+    play.act(commands.record_stake_payment, actor="desk", defence="own", reference="transfer 1")
     play.upload("foxes-w04", "wolves-w04", "bears-w04")
     play.end_week("2027-w04", "foxes-w04", "wolves-w04", "bears-w04")
     lose_appeal(play)

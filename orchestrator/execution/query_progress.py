@@ -33,12 +33,12 @@ class QueryProgress:
         """Sets how many pictures are in the steps before the one that begins."""
         self._done = done
 
-    def note_pictures(self, count: int) -> None:
+    def count_pictures(self, count: int) -> None:
         """Counts pictures that are finished."""
         self._done += count
         self._done_here += count
 
-    def note_queries(self, count: int) -> None:
+    def count_queries(self, count: int) -> None:
         """Counts queries, and logs the progress if the last line is at least `SECONDS_BETWEEN` old.
 
         `seconds_left` is estimated from the pictures that this process finished, `most_seconds_left` from the most
@@ -69,7 +69,7 @@ class WatchedDefence:
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
         """See `QueriedDefence.ask`."""
         replies = self._defence.ask(pixels, pictures, price)
-        self._progress.note_queries(len(pixels))
+        self._progress.count_queries(len(pixels))
         return replies
 
     def ask_gradients(
@@ -77,5 +77,5 @@ class WatchedDefence:
     ) -> GradientReplies:
         """See `QueriedDefence.ask_gradients`."""
         replies = self._defence.ask_gradients(pixels, labels, pictures, price)
-        self._progress.note_queries(len(pixels))
+        self._progress.count_queries(len(pixels))
         return replies

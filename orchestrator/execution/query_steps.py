@@ -243,7 +243,7 @@ class SubmittedQuerySteps(QuerySteps):
             broker.answer,
         )
         self._in_progress = None
-        self._progress.note_pictures(len(pictures))
+        self._progress.count_pictures(len(pictures))
         if retire:
             output.faults += self._attack_pool.retire_player()
             queries.faults += self._pool.retire_player()
@@ -348,7 +348,7 @@ class OrganizerQuerySteps(QuerySteps):
         step.asked.attacked[:] = True
         watched = WatchedDefence(queries, self._progress)
         for made in attack.play(samples, pictures, generators, watched, context.task.budget):
-            self._progress.note_pictures(1)
+            self._progress.count_pictures(1)
             place = made.picture - pictures[0]
             step.examples.pixels[place] = made.pixels
             step.asked.queries[place] = made.queries

@@ -11,7 +11,7 @@ from orchestrator.web.asgi import Scope
 _KEY = "sparring.received"
 
 
-def note_last_byte(scope: Scope) -> None:
+def record_last_byte(scope: Scope) -> None:
     """Stores in the scope of a request that its last byte has come now."""
     scope[_KEY] = monotonic()
 

@@ -149,7 +149,7 @@ class ContestSite:
             return self._weeks[1]
 
     @contextmanager
-    def note_at_once(self, person: str) -> Iterator[ContestAdmin]:
+    def administer_without_reports(self, person: str) -> Iterator[ContestAdmin]:
         """Opens the contest like `administer`, for a change that affects no report and must not wait for one.
 
         Reuses a contest that was opened before and reads only the new entries of the ledger. Opening a contest takes

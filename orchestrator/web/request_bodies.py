@@ -14,7 +14,7 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.exceptions import RequestAborted
 
-from orchestrator.web.arrival_time import note_last_byte
+from orchestrator.web.arrival_time import record_last_byte
 from orchestrator.web.asgi import Receive, Scope
 
 PIECE_BYTES = 1024 * 1024
@@ -146,7 +146,7 @@ class Body:
             held += piece
             self.more = message.get("more_body", False)
         if not self.more:
-            note_last_byte(self._scope)
+            record_last_byte(self._scope)
         return held
 
     async def to_disk(self, held: bytearray) -> IO[bytes]:

@@ -22,7 +22,7 @@ from orchestrator.formats.unrestricted.visibility import is_recused
 from orchestrator.web import mail
 from orchestrator.web.contest_site import ContestSite, web_settings
 from orchestrator.web.models import Account
-from orchestrator.web.organizations import note_organizations
+from orchestrator.web.organization_conflicts import record_organization_conflicts
 from orchestrator.web.periodic import repeated
 
 PERIOD_SECONDS = 60.0
@@ -60,7 +60,7 @@ def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str)
 
 def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -> None:
     """Mails the board members who may vote on an appeal that it waits for them."""
-    note_organizations(site, contest)
+    record_organization_conflicts(site, contest)
     now = site.clock()
 
     def voters(state: State) -> list[str]:

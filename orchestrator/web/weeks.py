@@ -10,7 +10,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.contests.unrestricted_views import Viewer
 from orchestrator.domain.contest_events import Role
 from orchestrator.errors import InfrastructureFault, SparringError
-from orchestrator.web.organizations import note_organizations
+from orchestrator.web.organization_conflicts import record_organization_conflicts
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import problem_text
 
@@ -26,7 +26,7 @@ def contest_of(visit: Visit) -> UnrestrictedContest:
     if found is None:
         raise Http404
     if Role.BOARD in visit.actor.roles:
-        note_organizations(visit.site, found)
+        record_organization_conflicts(visit.site, found)
     return found
 
 

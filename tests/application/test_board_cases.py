@@ -39,7 +39,7 @@ def pay(contest: SimulatedContest) -> None:
 def test_a_refund_is_no_case_of_the_board() -> None:
     """It is the team's own money, and cannot be withheld: only the prize can, until it is paid (U10)."""
     contest = small_contest()
-    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d1", "transfer 7")))
     contest.wait(days=91)
     owed = {each.kind: each.id for each in contest.state.books.unpaid()}
     assert waiting(contest, AWARDS) == [f"withhold:{owed['defence_prize']}"]
@@ -52,7 +52,7 @@ def test_a_refund_is_no_case_of_the_board() -> None:
 def test_a_prize_is_in_the_history_of_its_defence() -> None:
     """When it is owed, and when it was paid, with the reference that is published; a refund too."""
     contest = small_contest()
-    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d1", "transfer 7")))
     contest.wait(days=91)
     pay(contest)
     assert history(contest, "d1")[-6:] == [

@@ -245,9 +245,9 @@ class ContestAdmin:
     def add_team(self, team: str, people: list[contest_events.PersonRecord]) -> None:
         """Adds a team, or replaces its people. Raises UsageError and Rejected like `team_changes`."""
         with self.alone():
-            self.note_members(teams.team_changes(self.season, self.contest.format, team, people))
+            self.record_members(teams.team_changes(self.season, self.contest.format, team, people))
 
-    def note_members(self, changes: Iterable[teams.TeamMembers]) -> None:
+    def record_members(self, changes: Iterable[teams.TeamMembers]) -> None:
         """Records the new members of these teams. Call it inside `alone`."""
         for name, members in changes:
             records = [

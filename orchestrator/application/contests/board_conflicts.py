@@ -44,12 +44,12 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
     if conflict.source not in DECLARED:
         raise UsageError(f"people declare {', '.join(DECLARED)}; other conflicts are computed")
     command = partial(
-        commands.note_conflict, actor=actor, member=conflict.member, team=conflict.team, source=conflict.source
+        commands.record_conflict, actor=actor, member=conflict.member, team=conflict.team, source=conflict.source
     )
     contest.act(command, at)
 
 
-def note_organizations(
+def record_organization_conflicts(
     contest: UnrestrictedContest, addresses: Mapping[str, str], actor: str, at: Callable[[], datetime]
 ) -> None:
     """Records the conflicts of members whose e-mail address has the organization of one in a team, once each (U8).
@@ -62,7 +62,7 @@ def note_organizations(
     for member, team in contest.read(lambda state: _common_organizations(state, known)):
         source = ConflictSource.ORGANIZATION
         with suppress(Rejected):  # another process recorded it meanwhile
-            contest.act(partial(commands.note_conflict, actor=actor, member=member, team=team, source=source), at())
+            contest.act(partial(commands.record_conflict, actor=actor, member=member, team=team, source=source), at())
 
 
 def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[str, str]]:

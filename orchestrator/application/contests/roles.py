@@ -27,7 +27,7 @@ def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: R
         if role is Role.RATER and (problems := recusal.rater_problems(admin.season, person.id)):
             raise Rejected("role of a rater", problems)
         admin.append_event(validated(contest_events.RoleGranted, actor=admin.actor, person=person, role=role))
-        admin.note_members(teams.newly_known_organizers(admin.season))
+        admin.record_members(teams.newly_known_organizers(admin.season))
 
 
 def revoke_role(admin: ContestAdmin, person: str, role: Role, reason: str) -> None:

@@ -101,7 +101,7 @@ def stake_by_board(state: State, now: datetime, actor: str, batch: str, criteria
     return propose(state, now, event)
 
 
-def note_stake_paid(state: State, now: datetime, actor: str, defence: str, reference: str) -> Result:
+def record_stake_payment(state: State, now: datetime, actor: str, defence: str, reference: str) -> Result:
     """Records that a team's payment for the stake on its defence arrived (U9)."""
     if isinstance(found := team_stake(state, defence), Problem):
         return Refusal((found,))
@@ -140,7 +140,7 @@ def withhold_prize(state: State, now: datetime, actor: str, award: str, reason: 
     return propose(state, now, events.PrizeWithheld(actor=actor, award=award, vote=vote, reason=reason))
 
 
-def note_conflict(state: State, now: datetime, actor: str, member: str, team: str, source: ConflictSource) -> Result:
+def record_conflict(state: State, now: datetime, actor: str, member: str, team: str, source: ConflictSource) -> Result:
     """Records a conflict that a member or a team declares; a conflict of co-authors ends after 48 months (U8)."""
     until = months_later(now.date()) if source is ConflictSource.CO_AUTHOR else None
     event = events.ConflictNoted(actor=actor, member=member, team=team, source=source, until=until)

@@ -18,7 +18,7 @@ from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import unknown
 from orchestrator.web.api.schemas import RulingAppealPart, RulingAppealText
 from orchestrator.web.arrival_time import last_byte_time
-from orchestrator.web.organizations import note_organizations
+from orchestrator.web.organization_conflicts import record_organization_conflicts
 from orchestrator.web.rate_limits import RequestKind
 
 router = Router(auth=PUBLIC, tags=["weeks"])
@@ -117,7 +117,7 @@ def contest_of(caller: Caller) -> UnrestrictedContest:
     if found is None:
         raise unknown("week")
     if Role.BOARD in caller.actor.roles:
-        note_organizations(caller.site, found)
+        record_organization_conflicts(caller.site, found)
     return found
 
 

@@ -93,7 +93,7 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
             uploads.require_space(visit.site.clock(), 0)  # the file itself is on that disk already
         except UploadRefused as refused:
             raise Rejected(f"submission {hand_in.file_name}", [refused.problem]) from refused
-    with visit.site.note_at_once(visit.actor.person) as admin:
+    with visit.site.administer_without_reports(visit.actor.person) as admin:
         arrival = arrivals.record_arrival(admin, hand_in, path, now=now)
     if arrival.id in visit.season.arrivals:
         messages.info(

@@ -158,6 +158,6 @@ def _act(visit: Visit, contest: UnrestrictedContest, sent: RowForm | None, at: d
         case StakeForm():
             if contest.read(lambda state: said["defence"] not in state.defences):
                 raise UsageError("there is no such defence; load the page again")
-            contest.act(partial(commands.note_stake_paid, actor=actor, **said), at)
+            contest.act(partial(commands.record_stake_payment, actor=actor, **said), at)
         case PrizeForm():
             contest.propose(validated(events.PrizePaid, actor=actor, **said), at)

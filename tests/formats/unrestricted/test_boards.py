@@ -68,7 +68,7 @@ def test_a_picture_that_breaks_nobody_is_counted_as_valid_only() -> None:
 def test_after_the_last_day_all_money_is_where_it_belongs() -> None:
     """A team's stake is owed to it, the rest goes back to the organizers, and nothing happens after that."""
     contest = small_contest(RULES | {"last_day": "2027-03-10"})
-    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d1", "transfer 7")))
     contest.must(contest.upload(1, "foxes"))
     contest.close_week()
     contest.must(contest.record_answers("d1", {handle(1): BIRD}))

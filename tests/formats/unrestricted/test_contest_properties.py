@@ -67,7 +67,7 @@ class RandomContest(SimulatedContest):
         """Stakes a defence, by its team or by the board."""
         names = [each.id for each in self.state.defences.values() if each.status == "published"]
         if names and one % 4 == 0:
-            paid = commands.note_stake_paid(self.state, self.now, "desk", self.chosen(names, two), "transfer")
+            paid = commands.record_stake_payment(self.state, self.now, "desk", self.chosen(names, two), "transfer")
             self.done(paid)
         elif names:
             batch = names[: 1 + two % 2]
@@ -148,7 +148,7 @@ class RandomContest(SimulatedContest):
         """Declares a conflict, and waives one."""
         member, team = self.chosen(MEMBERS, one), self.chosen(TEAMS, two)
         source = self.chosen(ConflictSource, one + two)
-        self.done(commands.note_conflict(self.state, self.now, member, member, team, source))
+        self.done(commands.record_conflict(self.state, self.now, member, member, team, source))
         by = self.chosen(MEMBERS, two)
         body = {"member": member, "team": team, "by": by, "reason": "No."}
         self.propose(events.ConflictWaived(actor=by, **body))

@@ -286,7 +286,7 @@ def test_u8_a_recused_member_neither_sees_nor_votes() -> None:
     contest = broken_contest()
     contest.add_board(b4="four@owls.example")
     contest.must(contest.appeal(1, 1, "owls"))
-    note = commands.note_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.CO_AUTHOR)
+    note = commands.record_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.CO_AUTHOR)
     contest.must(contest.done(note))
     question = f"appeal:{handle(1)}:invalid"
     assert contest.vote(question, "b4") == [recused("b4", "organization (owls)")]
@@ -358,7 +358,7 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     seat = events.BoardMemberSeated(actor="desk", member="x1", case=f"appeal:{handle(1)}", person="x@far.example")
     assert contest.propose(seat) == ["3 members may vote on this case; others are seated only where fewer than 2 may"]
     for member in ("b2", "b3"):
-        note = commands.note_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
+        note = commands.record_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
         contest.must(contest.done(note))
     contest.must(contest.propose(seat))
     contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b1", "x1"))
@@ -385,7 +385,7 @@ def test_u9_only_a_published_defence_is_staked_and_what_is_staked_is_reserved() 
 def test_u9_a_team_stakes_its_own_defence_and_gets_the_stake_back_unbroken() -> None:
     """What a team paid is on an account of its own, and is owed to it when the days are over."""
     contest = small_contest()
-    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d1", "transfer 7")))
     assert contest.state.books.balance("stake:d1") == 10_000
     contest.wait(days=98)
     assert {each.kind: each.amount for each in contest.state.books.unpaid()}["stake_refunded"] == 10_000

@@ -15,7 +15,7 @@ SIZE = PictureSize(224, 224)
 KNOWN = [KnownPicture(digest(f"known {place}"), SIZE, (BIRD, BICYCLE)[place % 2]) for place in range(30)]
 
 
-def note_test(contest: SimulatedContest, place: int, given: Answers | None, **changes: object) -> list[str]:
+def record_test(contest: SimulatedContest, place: int, given: Answers | None, **changes: object) -> list[str]:
     """Notes what r1 answers about a known picture; returns the refusals."""
     one = KNOWN[place]
     body = {"pixels": one.pixels, "shows": one.shows, "height": 224, "width": 224, "practice": place < 5} | changes
@@ -34,13 +34,13 @@ def contest() -> SimulatedContest:
     made.must(made.upload(1, "foxes"))
     made.close_week()
     for place in range(5):
-        made.must(note_test(made, place, answers(BIRD)))
+        made.must(record_test(made, place, answers(BIRD)))
     return made
 
 
 def test_u6_hidden_items_rule_on_no_picture(contest) -> None:
     """What a rater answers about a known picture is no rating: the picture of the week still needs its three."""
-    contest.must(note_test(contest, 5, right(5)))
+    contest.must(record_test(contest, 5, right(5)))
     contest.must(contest.rate(1, raters=("r1", "r2")))
     assert contest.status(1) == "rating"
     contest.must(contest.rate(1, raters=("r3",)))
@@ -52,9 +52,9 @@ def test_u6_who_is_wrong_too_often_about_hidden_items_is_asked_no_more(contest) 
     contest.must(contest.rate(1, raters=("r1",)))
     for place in range(5, 15):
         assert not contest.state.raters["r1"].is_removed
-        contest.must(note_test(contest, place, right(place + (place < 8))))
+        contest.must(record_test(contest, place, right(place + (place < 8))))
     assert contest.state.raters["r1"].is_removed
-    [why] = note_test(contest, 15, right(15))
+    [why] = record_test(contest, 15, right(15))
     assert "gets no more pictures" in why
     contest.must(contest.upload(2, "foxes"))
     contest.close_week()
@@ -66,23 +66,23 @@ def test_u6_who_is_wrong_too_often_about_hidden_items_is_asked_no_more(contest) 
 def test_u6_practice_removes_nobody(contest) -> None:
     """r1 answered every second practice item wrongly, and is asked on; eight of ten hidden items are enough."""
     for place in range(5, 15):
-        contest.must(note_test(contest, place, right(place + (place < 7))))
+        contest.must(record_test(contest, place, right(place + (place < 7))))
     record = contest.state.raters["r1"]
     assert (record.practised, record.hidden, record.hidden_right, record.is_removed) == (5, 10, 8, False)
 
 
 def test_a_test_that_may_not_be_is_refused(contest) -> None:
     """No picture tests a rater twice, practice ends, and the answers have to answer what was asked."""
-    assert note_test(contest, 4, right(4), practice=False) == ["r1 already answered about this picture"]
-    assert "practice" in note_test(contest, 5, right(5), practice=True)[0]
-    assert "is not a class of this contest" in note_test(contest, 5, right(5), shows="cat")[0]
-    assert "lies outside the picture" in note_test(contest, 5, right(5), width=100)[0]
+    assert record_test(contest, 4, right(4), practice=False) == ["r1 already answered about this picture"]
+    assert "practice" in record_test(contest, 5, right(5), practice=True)[0]
+    assert "is not a class of this contest" in record_test(contest, 5, right(5), shows="cat")[0]
+    assert "lies outside the picture" in record_test(contest, 5, right(5), width=100)[0]
     assert fold(contest.state.rules, contest.ledger) == contest.state
 
 
 def test_what_raters_got_right_is_told_at_the_close(contest) -> None:
     """Before it the number would tell a rater which pictures are hidden items."""
-    contest.must(note_test(contest, 5, right(5)))
+    contest.must(record_test(contest, 5, right(5)))
     assert contest.state.raters["r1"].published == (0, 0)
     contest.close_week()
     assert contest.state.raters["r1"].published == (1, 1)

@@ -7,10 +7,10 @@ from orchestrator.web.contest_site import ContestSite
 from orchestrator.web.models import Account
 
 
-def note_organizations(site: ContestSite, contest: UnrestrictedContest) -> None:
+def record_organization_conflicts(site: ContestSite, contest: UnrestrictedContest) -> None:
     """Records the conflicts that follow from mail addresses and are not in the ledger yet.
 
     Call it before a board member sees a case or gets a mail about one. Raises StoreFault, Busy.
     """
     addresses = dict(Account.objects.filter(is_active=True).values_list("person", "email"))
-    board_conflicts.note_organizations(contest, addresses, ACTOR, site.clock)
+    board_conflicts.record_organization_conflicts(contest, addresses, ACTOR, site.clock)
