@@ -296,7 +296,7 @@ class StepFinished(_Canonical):
     queries: each link hashes the link before, the pictures that were asked about, the answers, and the scores or
     gradients. `attack_seconds` is, in a query job, the time of the attack's work alone, if the attack is a submission.
     `fresh_copy` is the digest of the copy of the image's files from which a replay's sandboxes ran; empty if there is
-    no copy, also because no sandbox was started, and if they ran from the image itself, as those of calm sessions do.
+    no copy, also because no sandbox was started, and if they ran from the image itself, as control sessions do.
     """
 
     kind: Literal["step_finished"] = "step_finished"

@@ -18,27 +18,27 @@ Questions = NDArray[np.int32]
 
 
 class SessionPurpose(StrEnum):
-    """Why a session is played."""
+    """Why a session is played. The ledger records these names; docs/replay.md explains the planned ones."""
 
     SHUFFLED = "shuffled"
     """The drawn questions in a fresh sandbox and another order; some of them again at its end."""
-    SAME_ORDER = "twin"
+    SAME_ORDER = "same-order"
     """The first questions of one sandbox of the play, in the same order, in a fresh sandbox."""
-    SINGLE = "alone"
+    SINGLE = "single"
     """Some of the drawn questions one at a time, where play asked several pictures at once."""
-    AS_IN_PLAY = "refused"
+    AS_IN_PLAY = "as-in-play"
     """Questions that were answered in play and not in a replay, asked again as in play: one cell in each sandbox."""
-    TRIGGER = "provoked"
+    TRIGGER = "trigger"
     """A session like one that was not answered, asked again to see whether the way of asking is the cause."""
-    TRIGGER_CONTROL = "calm"
+    TRIGGER_CONTROL = "trigger-control"
     """As many questions of the play, asked as in play: the control of `TRIGGER`."""
-    BURSTS = "repeated"
+    BURSTS = "bursts"
     """One suspect picture in bursts with pauses between them."""
     CONTEXT = "context"
     """The questions of a sandbox up to a suspect answer, asked again in a fresh one."""
-    DELAY = "waited"
+    DELAY = "delay"
     """One suspect picture, asked as long after the start as in its context."""
-    MINIMISE = "shrunk"
+    MINIMISE = "minimise"
     """A part of a context, to find the smallest part that still changes the answer."""
     PROOF = "proof"
     """The sequence that changes an answer, in a fresh sandbox with a fresh seed."""
@@ -46,8 +46,8 @@ class SessionPurpose(StrEnum):
     """The same suspect without the sequence. The second of the pair gets the seed of the first."""
     RATES = "rates"
     """Many questions, to compare how often sandboxes disagree."""
-    OTHER_BATCH = "company"
-    """Many questions in other company than in play, to measure how often that changes an answer."""
+    OTHER_BATCH = "other-batch"
+    """Many questions with other pictures beside them than in play, to measure how often that changes an answer."""
 
 
 PLANNED_PURPOSES = frozenset({SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER, SessionPurpose.SINGLE})

@@ -186,7 +186,7 @@ def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
     record = played.run()
     assert found(record) == {"refuses": FindingKind.REFUSED}
     (finding,) = record.round.findings
-    assert sessions(played, "refuses")[finding.steps[-1]].session.purpose == "refused"
+    assert sessions(played, "refuses")[finding.steps[-1]].session.purpose == "as-in-play"
     covered = judged(played, "refuses")
     assert covered.refused > LENIENT.restarts
     assert (covered.decided, covered.achieved) == (0, 0.0)
@@ -199,17 +199,17 @@ def test_a_defence_that_ends_itself_at_the_first_look_is_found(stage) -> None:
     assert found(record) == {"shy": FindingKind.REFUSED}
     steps = sessions(played, "shy")
     assert judged(played, "shy").refused == 0
-    bursts = [step for step in steps if step.session.purpose == "repeated"]
-    provoked = [step for step in steps if step.session.purpose == "provoked"]
-    calm = [step for step in steps if step.session.purpose == "calm"]
+    bursts = [step for step in steps if step.session.purpose == "bursts"]
+    triggers = [step for step in steps if step.session.purpose == "trigger"]
+    controls = [step for step in steps if step.session.purpose == "trigger-control"]
     assert len(bursts) == diagnosis.BURST_SANDBOXES
-    assert len(provoked) == len(calm) == non_responses.SESSION_PAIRS
-    assert [[fault.code for fault in step.faults] for step in (*bursts, *provoked)] == [["died"] * 9] * (
-        len(bursts) + len(provoked)
+    assert len(triggers) == len(controls) == non_responses.SESSION_PAIRS
+    assert [[fault.code for fault in step.faults] for step in (*bursts, *triggers)] == [["died"] * 9] * (
+        len(bursts) + len(triggers)
     )
-    assert not any(step.faults for step in calm)
+    assert not any(step.faults for step in controls)
     (finding,) = record.round.findings
-    assert [steps[number].session.purpose for number in finding.steps] == ["provoked"] * non_responses.SESSION_PAIRS
+    assert [steps[number].session.purpose for number in finding.steps] == ["trigger"] * non_responses.SESSION_PAIRS
 
 
 def test_restarts_of_a_look_are_bounded(stage) -> None:
@@ -217,7 +217,7 @@ def test_restarts_of_a_look_are_bounded(stage) -> None:
     limits = dataclasses.replace(LENIENT, restarts=0)
     played = stage({"apart": apart}, {"shy": Shy}, replay=EVERYTHING, limits=limits, epsilon=12)
     played.run()
-    looked = [step for step in sessions(played, "shy") if step.session.purpose == "repeated"]
+    looked = [step for step in sessions(played, "shy") if step.session.purpose == "bursts"]
     assert len(looked) > 1
     for step in looked:
         assert [fault.code for fault in step.faults] == ["died", "gave-up"]
@@ -237,7 +237,7 @@ def test_a_suspect_that_is_not_answered_again_is_not_waited_for(stage) -> None:
     assert record.round.closed
     again = sessions(played, "crowded")
     assert record.read_array(again[second.step], "refused").nonzero()[0].tolist() == [asked - 1]
-    assert again[second.step + 1].session.purpose != "waited"
+    assert again[second.step + 1].session.purpose != "delay"
 
 
 def test_what_a_defence_stalls_at_is_asked_again_as_in_play(stage) -> None:
@@ -272,7 +272,7 @@ def test_a_defence_that_never_starts_again_cannot_stop_the_round(stage) -> None:
     assert shuffled.session.seed is not None
     assert twin.session.seed is None
     assert again[0].session.seed is not None
-    assert again[0].session.purpose == "refused"
+    assert again[0].session.purpose == "as-in-play"
     covered = judged(played, "first")
     assert (covered.decided, covered.achieved) == (0, 0.0)
 

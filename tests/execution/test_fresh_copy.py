@@ -42,7 +42,7 @@ class Stalls(Counts):
 
 @pytest.mark.slow
 def test_who_stalls_in_copies_alone_is_found(stage) -> None:
-    """The calm sessions, and no others, run from the image itself: who knows the copy answers there (A10)."""
+    """The control sessions, and no others, run from the image itself: who knows the copy answers there (A10)."""
     limits = dataclasses.replace(LENIENT, classify_seconds=0.05)
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING, limits=limits)
     start = played.backend.start
