@@ -82,7 +82,7 @@ MAX_FRUITLESS_ATTEMPTS = 3
 """Consecutive attempts without progress after which a job is given up."""
 JOB_NOT_CREATED = AttemptStatus(AttemptState.WAITING, "not made yet", PodRefused)
 JOB_CREATED = AttemptStatus(AttemptState.WAITING, "its Job was made", PodRefused)
-_OVER = {AttemptState.ENDED, AttemptState.TERMINATING}
+_ENDED_STATES = {AttemptState.ENDED, AttemptState.TERMINATING}
 
 
 class MachineState(StrEnum):
@@ -472,7 +472,7 @@ class AttemptMachine:
             return self._conclude_attempt(event, end)
         if _never_began(status, was_queued=was_queued):
             return self._begin_next_attempt(self.job.remaining(self.job.resumed_step), event, counts=False)
-        if end is not None or status.state in _OVER:
+        if end is not None or status.state in _ENDED_STATES:
             return self._await_last_files(event)
         return self._continue_attempt(event)
 
@@ -542,8 +542,8 @@ class AttemptMachine:
 
     def _close_job(self, event: AttemptObserved) -> list[Action]:
         """Removes the Job and the folder once the driver does not write to the folder any more."""
-        over = event.end is not None or event.status.state in _OVER
-        if not over and event.time - self._state_since < self._timings.driver_exit_grace:
+        has_ended = event.end is not None or event.status.state in _ENDED_STATES
+        if not has_ended and event.time - self._state_since < self._timings.driver_exit_grace:
             return []
         attempt = self.job.attempt
         self._enter(MachineState.DONE, event.time)

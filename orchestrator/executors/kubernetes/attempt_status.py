@@ -59,9 +59,9 @@ class AttemptState(StrEnum):
     """Its driver has not started."""
     RUNNING = "running"
     """Its driver runs."""
-    TERMINATING = "leaving"
+    TERMINATING = "terminating"
     """Its pod was told to terminate, and nothing has confirmed yet that it did."""
-    ENDED = "over"
+    ENDED = "ended"
     """Its driver writes nothing more; its last files may not be visible on the volume yet."""
 
 
