@@ -92,14 +92,14 @@ def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json:
     settings = WebSettings(contest=folder.resolve(), address=address, database=where.database, file=file)
     setup.configure(settings)
     setup.make_tables()
-    from orchestrator.web import housekeeping, server, week_mails  # noqa: PLC0415  not before Django is configured
+    from orchestrator.web import housekeeping, server, unrestricted_mails  # noqa: PLC0415  not before Django is configured
     from orchestrator.web.contest_site import current_site  # noqa: PLC0415
 
     link = server.first_link()
     _announce(folder, settings, link, as_json=as_json)
     with ExitStack() as stack:
         stack.enter_context(housekeeping.swept_daily(current_site()))
-        stack.enter_context(week_mails.told_each_minute(current_site()))
+        stack.enter_context(unrestricted_mails.mailing_decisions(current_site()))
         if not play.no_worker:
             stack.enter_context(server.running_worker(_worker_words(folder, play)))
         server.serve(where.host, where.port)

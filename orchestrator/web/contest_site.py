@@ -57,7 +57,7 @@ class ContestSite:
         self.file_problem = ""
         """Why the contest file in its current state cannot be read; empty if it can."""
         self._desk: RatingDesk | None = None
-        self._weeks: tuple[Contest, UnrestrictedContest | None] | None = None
+        self._unrestricted: tuple[Contest, UnrestrictedContest | None] | None = None
         self._desk_lock = threading.Lock()
         self._idle: list[_OpenContest] = []
 
@@ -140,13 +140,13 @@ class ContestSite:
         """
         contest = self.contest()
         with self._desk_lock:
-            if self._weeks is None or self._weeks[0] is not contest:
+            if self._unrestricted is None or self._unrestricted[0] is not contest:
                 rules = unrestricted_rules(contest)
                 opened = None if rules is None else UnrestrictedContest(self.folder, rules)
-                if self._weeks is not None and self._weeks[1] is not None:
-                    self._weeks[1].close()
-                self._weeks = contest, opened
-            return self._weeks[1]
+                if self._unrestricted is not None and self._unrestricted[1] is not None:
+                    self._unrestricted[1].close()
+                self._unrestricted = contest, opened
+            return self._unrestricted[1]
 
     @contextmanager
     def administer_without_reports(self, person: str) -> Iterator[ContestAdmin]:
@@ -203,8 +203,8 @@ class ContestSite:
         with self._desk_lock:
             if self._desk is not None:
                 self._desk.close()
-            if self._weeks is not None and self._weeks[1] is not None:
-                self._weeks[1].close()
+            if self._unrestricted is not None and self._unrestricted[1] is not None:
+                self._unrestricted[1].close()
 
     @cached_property
     def key_fingerprint(self) -> str:

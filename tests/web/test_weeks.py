@@ -501,7 +501,7 @@ def test_an_appeal_is_filed_and_mailed_to_who_may_judge_it(world, mails) -> None
 
 def test_a_decided_appeal_and_a_break_are_mailed_once(world, mails) -> None:
     """The board rejects the kites' appeal: they and the foxes are told at once; d1's team when it breaks."""
-    from orchestrator.web import contest_site, week_mails
+    from orchestrator.web import contest_site, unrestricted_mails
 
     case, question = f"/board/cases/appeal:{world.appeals['kites']}/", f"appeal:{world.appeals['kites']}:bird"
     for name in ("Bo", "Bix"):
@@ -519,7 +519,7 @@ def test_a_decided_appeal_and_a_break_are_mailed_once(world, mails) -> None:
     world.now += timedelta(days=4)
     site.unrestricted().tick(world.now)  # as a worker does
     for _ in range(2):
-        week_mails.tell_of_decisions(site)
+        unrestricted_mails.mail_decisions(site)
     assert sorted((each.subject.partition(": ")[2], *each.to) for each in mails) == [
         ("d1 is broken", "oda@oda.example"),
         ("d2 is broken", "bea@bea.example"),

@@ -26,7 +26,7 @@ from orchestrator.formats.unrestricted.fold import apply, fold
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.formats.unrestricted.weeks import first_instant, local_day
+from orchestrator.formats.unrestricted.week_calendar import first_instant, local_day
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.stores.base import Ledger, LedgerEntry, format_time

@@ -118,9 +118,9 @@ class Worker:
         self._work = work
         self.stop = threading.Event()
         self._broken: Exception | None = None
-        self._weeks: UnrestrictedContest | None = None
+        self._unrestricted: UnrestrictedContest | None = None
         """The contest's weekly actions; None before the first use, and in other formats."""
-        self._weeks_lock = threading.Lock()
+        self._unrestricted_lock = threading.Lock()
         self._requested: set[tuple[str, str, tuple[str, ...]]] = set()
         """Rounds that this worker requested: name, task, and the defences that waited in a played round. None is
         requested again: a failed round waits until somebody looks at it."""
@@ -139,8 +139,8 @@ class Worker:
         try:
             self._run()
         finally:
-            if self._weeks is not None:
-                self._weeks.close()
+            if self._unrestricted is not None:
+                self._unrestricted.close()
 
     def _run(self) -> None:
         admissions = threading.Thread(target=self._run_admissions, name="admissions")
@@ -200,20 +200,20 @@ class Worker:
         return self._tick(admin) or self._admit_next(admin)
 
     def _tick(self, admin: ContestAdmin) -> bool:
-        """Takes the actions that are due now, in a contest of weeks; returns whether there were any."""
-        if (weeks := self._open_weeks(admin)) is None:
+        """Takes the actions that are due now, in an unrestricted contest; returns whether there were any."""
+        if (contest := self._open_unrestricted(admin)) is None:
             return False
-        actions = weeks.tick(admin.now())
+        actions = contest.tick(admin.now())
         for action in actions:
             self._work.tell(Done("time", action.id, "done"))
         return bool(actions)
 
-    def _open_weeks(self, admin: ContestAdmin) -> UnrestrictedContest | None:
+    def _open_unrestricted(self, admin: ContestAdmin) -> UnrestrictedContest | None:
         """Returns the contest as an unrestricted contest, None for other formats."""
-        with self._weeks_lock:
-            if self._weeks is None and (rules := unrestricted_rules(admin.contest)) is not None:
-                self._weeks = UnrestrictedContest(admin.folder, rules)
-            return self._weeks
+        with self._unrestricted_lock:
+            if self._unrestricted is None and (rules := unrestricted_rules(admin.contest)) is not None:
+                self._unrestricted = UnrestrictedContest(admin.folder, rules)
+            return self._unrestricted
 
     def _admit_next(self, admin: ContestAdmin) -> bool:
         """Admits the first arrival that is due; returns whether there was one."""
@@ -273,8 +273,8 @@ class Worker:
         A week that was played is requested again if a defence that came later waits for its pictures (U7).
         """
         waiting: dict[str, list[str]] = {}
-        if (weeks := self._open_weeks(admin)) is not None:
-            found = weeks.read(State.weeks_to_ask)
+        if (contest := self._open_unrestricted(admin)) is not None:
+            found = contest.read(State.weeks_to_ask)
             waiting = {week_round(week): defences for week, defences in found.items()}
         for task in admin.contest.file.all_tasks:
             for each in admin.contest.format.rounds(admin.season, task.name):

@@ -13,7 +13,7 @@ from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted.commands import Result, Upload, receive_picture
 from orchestrator.formats.unrestricted.events import PictureAppealed
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.formats.unrestricted.weeks import local_day
+from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.stores.base import array_digest, format_time, get_array, put_array
 from orchestrator.picture_files.decode_apart import decode_picture_apart

@@ -47,7 +47,7 @@ from orchestrator.formats.unrestricted.state import (
     State,
 )
 from orchestrator.formats.unrestricted.validity import Outcome
-from orchestrator.formats.unrestricted.weeks import TZDATA_VERSION, Week, local_day
+from orchestrator.formats.unrestricted.week_calendar import TZDATA_VERSION, Week, local_day
 
 ABSTENTION_SHARE = 5
 """A defence may leave one in this many pictures of the eligibility set unanswered (U1)."""

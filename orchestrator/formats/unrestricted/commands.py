@@ -21,7 +21,7 @@ from orchestrator.formats.unrestricted.checks import (
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.recusal import ConflictSource, months_later
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.formats.unrestricted.weeks import local_day
+from orchestrator.formats.unrestricted.week_calendar import local_day
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from orchestrator.formats.unrestricted.state import (
     State,
 )
 from orchestrator.formats.unrestricted.validity import Outcome
-from orchestrator.formats.unrestricted.weeks import (
+from orchestrator.formats.unrestricted.week_calendar import (
     TZDATA_VERSION,
     Week,
 )

@@ -32,7 +32,7 @@ from orchestrator.formats.unrestricted.state import (
     is_ruled,
 )
 from orchestrator.formats.unrestricted.validity import Rating
-from orchestrator.formats.unrestricted.weeks import Week
+from orchestrator.formats.unrestricted.week_calendar import Week
 
 STILL_HOLDING = frozenset(
     {

@@ -17,7 +17,7 @@ from orchestrator.formats.unrestricted.money import MoneyText, halve
 from orchestrator.formats.unrestricted.questionnaire import BICYCLE, BIRD, ObjectClass
 from orchestrator.formats.unrestricted.rater_tests import RaterRules
 from orchestrator.formats.unrestricted.validity import ValidityRules
-from orchestrator.formats.unrestricted.weeks import Weekday, load_zone
+from orchestrator.formats.unrestricted.week_calendar import Weekday, load_zone
 
 _PERCENT = 100
 

@@ -21,7 +21,7 @@ from orchestrator.formats.unrestricted.rater_tests import RaterRecord
 from orchestrator.formats.unrestricted.recusal import Board
 from orchestrator.formats.unrestricted.rules import OnFault, UnrestrictedRules
 from orchestrator.formats.unrestricted.validity import Judge, Outcome, Rating, Ruling
-from orchestrator.formats.unrestricted.weeks import Week, first_instant, load_zone, next_week, week_at
+from orchestrator.formats.unrestricted.week_calendar import Week, first_instant, load_zone, next_week, week_at
 
 EPOCH = datetime.min.replace(tzinfo=UTC)
 

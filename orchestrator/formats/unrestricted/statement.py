@@ -9,7 +9,7 @@ from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from orchestrator.formats.unrestricted.money import OUTSIDE, Transfer
-from orchestrator.formats.unrestricted.weeks import first_instant, local_day
+from orchestrator.formats.unrestricted.week_calendar import first_instant, local_day
 
 _DECEMBER = 12
 

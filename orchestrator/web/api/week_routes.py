@@ -13,7 +13,7 @@ from orchestrator.application.grading import attack_pictures
 from orchestrator.bundles.receipts import encode_receipt
 from orchestrator.domain.contest_events import Role
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.web import week_mails
+from orchestrator.web import unrestricted_mails
 from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
 from orchestrator.web.api.problems import unknown
 from orchestrator.web.api.schemas import RulingAppealPart, RulingAppealText
@@ -104,7 +104,7 @@ def appeal(request: HttpRequest, picture: str, team: str, body: RulingAppealText
     caller.spend(RequestKind.APPEAL, caller.actor.person)
     words = (caller.actor.person, name, picture, body.text)
     filed = attack_pictures.appeal_against_ruling(contest, *words, caller.site.clock())
-    week_mails.appeal_waits(caller.site, contest, filed)
+    unrestricted_mails.mail_waiting_appeal(caller.site, contest, filed)
     return RulingAppealPart(appeal=filed, picture=picture, team=name)
 
 

@@ -18,15 +18,15 @@ from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
 from orchestrator.bundles.receipts import encode_receipt
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.formats.unrestricted.weeks import local_day
-from orchestrator.web import week_mails
+from orchestrator.formats.unrestricted.week_calendar import local_day
+from orchestrator.web import unrestricted_mails
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import TEXT_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import REFUSED, attempt, contest_of
+from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
 
 
 class PictureForm(forms.Form):
@@ -139,7 +139,9 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
 
         def appeal(at: datetime) -> None:
             words = (visit.actor.person, visit.team, picture_id, form.cleaned_data["text"])
-            week_mails.appeal_waits(visit.site, contest, attack_pictures.appeal_against_ruling(contest, *words, at))
+            unrestricted_mails.mail_waiting_appeal(
+                visit.site, contest, attack_pictures.appeal_against_ruling(contest, *words, at)
+            )
 
         problem = attempt(appeal, visit)
         if not problem:

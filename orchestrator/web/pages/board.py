@@ -22,7 +22,7 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
-from orchestrator.web import week_mails
+from orchestrator.web import unrestricted_mails
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors
 from orchestrator.web.pages.form_rate_limits import limited
@@ -31,7 +31,7 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import RowForm, lost_form, row_forms
 from orchestrator.web.team_forms import REASON_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
+from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of, png
 
 
 class DecisionForm(forms.Form):
@@ -145,9 +145,9 @@ def _tell_of_ruling(visit: Visit, contest: UnrestrictedContest, found: Case) -> 
     if not found.picture or "decide" not in visit.request.POST:
         return
     if found.id.startswith("appeal:"):
-        week_mails.tell_of_decisions(visit.site)
+        unrestricted_mails.mail_decisions(visit.site)
     else:
-        week_mails.picture_ruled(visit.site, contest, found.picture)
+        unrestricted_mails.mail_ruling(visit.site, contest, found.picture)
 
 
 def _typed_reasons(found: Case, sent: QueryDict) -> dict[str, str]:

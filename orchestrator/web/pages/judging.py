@@ -18,13 +18,13 @@ from orchestrator.application.grading.picture_raters import AskedItem
 from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
-from orchestrator.web import leases, week_mails
+from orchestrator.web import leases, unrestricted_mails
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.questionnaire import AskedPicture, ask_about
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import attempt, contest_of, png
+from orchestrator.web.unrestricted_pages import attempt, contest_of, png
 
 _PRACTICE = "Practice: after your answer you see what the picture shows. The answer does not count."
 _REMOVED = (
@@ -86,7 +86,7 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
     if problem:
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
     elif before is PictureStatus.RATING:
-        week_mails.picture_ruled(visit.site, contest, item.picture)
+        unrestricted_mails.mail_ruling(visit.site, contest, item.picture)
     return _again()
 
 

@@ -24,7 +24,7 @@ from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import contest_of
+from orchestrator.web.unrestricted_pages import contest_of
 
 _RECENT_REFUSALS = 10
 _DEEDS_PER_PAGE = 100

@@ -22,7 +22,7 @@ from orchestrator.formats.unrestricted.state import DefenceStatus, State
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import RowForm, lost_form, row_forms
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import REFUSED, attempt, contest_of
+from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
 
 _REFERENCE_LIMIT, _LINE_LIMIT, _NAME_LIMIT = 200, 500, 64
 

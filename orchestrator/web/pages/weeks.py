@@ -20,7 +20,7 @@ from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs
 from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
-from orchestrator.web.weeks import contest_of, png, viewer_of
+from orchestrator.web.unrestricted_pages import contest_of, png, viewer_of
 
 PICTURES_PER_PAGE = 100
 PAGE_NUMBER = re.compile("[1-9][0-9]{0,5}")

@@ -16,7 +16,7 @@ from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.format import Unrestricted
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
-from orchestrator.formats.unrestricted.weeks import local_day
+from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 

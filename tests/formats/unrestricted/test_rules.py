@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules, rule_warnings
-from orchestrator.formats.unrestricted.weeks import Weekday
+from orchestrator.formats.unrestricted.week_calendar import Weekday
 
 
 def test_the_defaults_are_those_of_seed_003() -> None:

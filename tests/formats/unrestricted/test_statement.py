@@ -18,7 +18,7 @@ from orchestrator.formats.unrestricted.money import (
 )
 from orchestrator.formats.unrestricted.prizes import open_accounts
 from orchestrator.formats.unrestricted.statement import monthly_statements, statement
-from orchestrator.formats.unrestricted.weeks import load_zone
+from orchestrator.formats.unrestricted.week_calendar import load_zone
 
 OPENED = datetime(2026, 12, 31, 23, 30, tzinfo=UTC)
 """In Berlin it is 2027 already."""

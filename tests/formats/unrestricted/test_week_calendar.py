@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.unrestricted.weeks import (
+from orchestrator.formats.unrestricted.week_calendar import (
     Weekday,
     first_instant,
     load_zone,

@@ -28,12 +28,12 @@ from orchestrator.web.periodic import repeated
 PERIOD_SECONDS = 60.0
 RECENT = timedelta(days=1)
 """Older decisions are not mailed, for example when the service starts again after a week."""
-TOLD_SECONDS = 7 * 86_400
+SENT_MAIL_SECONDS = 7 * 86_400
 """How long the cache keeps that a mail was sent: longer than `RECENT`."""
 _log = structlog.get_logger()
 
 
-def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str) -> None:
+def mail_ruling(site: ContestSite, contest: UnrestrictedContest, picture: str) -> None:
     """Mails a picture's ruling, if there is one, to the teams that it concerns: they may appeal against it."""
 
     def concerned(state: State) -> tuple[str, list[str]] | None:
@@ -58,7 +58,7 @@ def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str)
         )
 
 
-def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -> None:
+def mail_waiting_appeal(site: ContestSite, contest: UnrestrictedContest, appeal: str) -> None:
     """Mails the board members who may vote on an appeal that it waits for them."""
     record_organization_conflicts(site, contest)
     now = site.clock()
@@ -73,7 +73,7 @@ def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -
     _send(site, contest.read(voters), "An appeal waits for the board", "A team appeals against a ruling.", page)
 
 
-def tell_of_decisions(site: ContestSite) -> None:
+def mail_decisions(site: ContestSite) -> None:
     """Mails the appeals that were decided and the defences that were broken within the last day, each once.
 
     Panels' decisions and breaks are due events, which any process may record, such as a worker that sends no mail. All
@@ -84,16 +84,16 @@ def tell_of_decisions(site: ContestSite) -> None:
             return
         since = site.clock() - RECENT
         for key, people, subject, text, picture in contest.read(lambda state: list(_decisions(state, since))):
-            if cache.add(f"mailed-{key}", 1, TOLD_SECONDS):
+            if cache.add(f"mailed-{key}", 1, SENT_MAIL_SECONDS):
                 _send(site, people, subject, text, reverse("week-picture", kwargs={"picture_id": picture}))
     except (Error, SparringError) as error:
         _log.warning("mails_failed", reason=str(error))
 
 
 @contextmanager
-def told_each_minute(site: ContestSite) -> Iterator[None]:
-    """Calls `tell_of_decisions` every minute while the block lasts."""
-    with repeated("mails", lambda: tell_of_decisions(site), PERIOD_SECONDS):
+def mailing_decisions(site: ContestSite) -> Iterator[None]:
+    """Calls `mail_decisions` every minute while the block lasts."""
+    with repeated("mails", lambda: mail_decisions(site), PERIOD_SECONDS):
         yield
 
 
