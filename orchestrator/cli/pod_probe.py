@@ -42,7 +42,7 @@ class ProbeOptions:
 def probe(
     deed: ProbeOptions = ProbeOptions(),
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to try each, or to listen.")] = 3.0,
-    tell: Annotated[Path, typer.Option("--tell", help="Write the result to this file.", dir_okay=False)] = Path(
+    result_file: Annotated[Path, typer.Option("--tell", help="Write the result to this file.", dir_okay=False)] = Path(
         "/dev/termination-log"
     ),
     as_json: console.Json = False,
@@ -51,9 +51,9 @@ def probe(
     try:
         report = _run_probe(deed, seconds)
     except SparringError as error:
-        connectivity_probe.write_report(ProbeReport(error=str(error)[:1000]), tell)
+        connectivity_probe.write_report(ProbeReport(error=str(error)[:1000]), result_file)
         raise
-    connectivity_probe.write_report(report, tell)
+    connectivity_probe.write_report(report, result_file)
     if as_json:
         console.print_json(report.model_dump(mode="json"))
     else:

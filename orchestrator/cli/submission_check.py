@@ -103,7 +103,7 @@ def check(
     _warn_unisolated(under)
     steps: list[CheckStep] = []
 
-    def tell(step: CheckStep) -> None:
+    def on_step(step: CheckStep) -> None:
         if not as_json:
             _print_step(len(steps) + 1, step)
         steps.append(step)
@@ -112,7 +112,7 @@ def check(
     if not as_json:
         out.print(_terms_line(under, contest), soft_wrap=True)
     with self_check.check_setup(contest, under.task, under.backend) as terms:
-        done = self_check.check_submission(subject, terms, tell)
+        done = self_check.check_submission(subject, terms, on_step)
     if save is not None:
         _save_transcript(save, done.conversation)
     if as_json:
@@ -290,7 +290,7 @@ def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
     """Asks questions until the user ends the conversation; returns the fault that ended it, or ""."""
     shown_count = 0
 
-    def tell() -> int:
+    def print_new_lines() -> int:
         if not quiet:
             out.print(safe_transcript(session.transcript[shown_count:]), end="", soft_wrap=True)
         return len(session.transcript)
@@ -298,12 +298,12 @@ def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
     try:
         session.start_player()
         session.ask(batch)
-        shown_count = tell()
+        shown_count = print_new_lines()
         while not quiet and out.is_terminal and (typed := _prompt_count()):
             session.ask(typed)
-            shown_count = tell()
+            shown_count = print_new_lines()
     except SubmissionFault as fault:
-        tell()
+        print_new_lines()
         if not quiet:
             out.print(f"[bold red]{fault.code}[/]: {safe_text(str(fault))}", soft_wrap=True)
         return f"{fault.code}: {printable(str(fault))}"

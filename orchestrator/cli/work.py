@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.contests.worker import CompletedWork, Worker, WorkerSettings
 from orchestrator.cli import console, rounds, season
 from orchestrator.cli.console import out, safe_text
 
@@ -36,15 +36,15 @@ def work(
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     options = where.run_options(log_json=logs.log_json)
-    tell = _print_line if as_json else _print_done
-    Worker(Work(folder, options, by=worker.by, once=worker.once, tell=tell)).run()
+    on_done = _print_line if as_json else _print_done
+    Worker(WorkerSettings(folder, options, by=worker.by, once=worker.once, on_done=on_done)).run()
 
 
-def _print_line(done: Done) -> None:
+def _print_line(done: CompletedWork) -> None:
     sys.stdout.write(json.dumps(asdict(done)) + "\n")
     sys.stdout.flush()
 
 
-def _print_done(done: Done) -> None:
+def _print_done(done: CompletedWork) -> None:
     text = "; ".join(done.text.splitlines())
     out.print(f"{done.what:8} {safe_text(done.id)} {done.outcome}: {safe_text(text, 2000)}", soft_wrap=True)

@@ -88,8 +88,8 @@ def running_worker(options: Sequence[str]) -> Iterator[None]:
                 status = worker.wait()
             if not ended.is_set():
                 # Ctrl-C and service managers signal both processes, in either order.
-                tell = _log.error if status else _log.info
-                tell("worker_ended", status=status, restart_seconds=wait)
+                log = _log.error if status else _log.info
+                log("worker_ended", status=status, restart_seconds=wait)
                 ended.wait(wait)
                 wait = min(2 * wait, most)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
-from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.contests.worker import CompletedWork, Worker, WorkerSettings
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli.app import app
 from orchestrator.errors import Busy, Rejected, StoreFault, UsageError
@@ -221,10 +221,10 @@ def test_a_worker_runs_what_is_due(tmp_path) -> None:
     found.create()
     found.file.write_text(json.dumps(FILE))
     seasons.open_contest(found.path, clock=lambda: START)
-    done: list[Done] = []
+    done: list[CompletedWork] = []
     how = RunOptions(backend="process", allow_unisolated=True)
     late = CLOSE + timedelta(weeks=2)
-    Worker(Work(found.path, how, once=True, clock=lambda: late, tell=done.append)).run()
+    Worker(WorkerSettings(found.path, how, once=True, clock=lambda: late, on_done=done.append)).run()
     closed = [f"close:2027-W{number:02}" for number in (3, 4, 5)]
     assert [(each.what, each.id) for each in done if each.id in closed] == [("time", each) for each in closed]
     assert [kind for kind, _ in entries(found)].count("week_closed") == 3

@@ -24,7 +24,7 @@ from orchestrator.application.contests import (
     worker,
 )
 from orchestrator.application.contests.arrivals import HandIn
-from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.contests.worker import CompletedWork, Worker, WorkerSettings
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import trial_match_setup
 from orchestrator.domain import contest_events
@@ -51,10 +51,10 @@ def arrive(cup, name: str, team: str = "One", kind: str = "attack_noop") -> str:
         return arrivals.record_arrival(admin, HandIn(team, "quarters", file_name=path.name), path).id
 
 
-def work(cup) -> list[Done]:
+def work(cup) -> list[CompletedWork]:
     """Does what waits, and returns what was done."""
-    done: list[Done] = []
-    Worker(Work(cup.folder.path, HOW, once=True, clock=cup.clock, tell=done.append)).run()
+    done: list[CompletedWork] = []
+    Worker(WorkerSettings(cup.folder.path, HOW, once=True, clock=cup.clock, on_done=done.append)).run()
     return done
 
 
@@ -123,7 +123,7 @@ def test_a_worker_that_has_pods_alone_leaves_programs_to_others(cup) -> None:
     """The team is not refused for what the worker lacks: the arrival waits for one with a container."""
     arrival = arrive(cup, "first")
     with pytest.raises(UsageError, match="--backend container"):
-        Worker(Work(cup.folder.path, RunOptions(executor="kubernetes"), once=True, clock=cup.clock)).run()
+        Worker(WorkerSettings(cup.folder.path, RunOptions(executor="kubernetes"), once=True, clock=cup.clock)).run()
     assert answers(cup) == []
     assert [done.id for done in work(cup)] == [arrival]
 
@@ -132,24 +132,24 @@ def test_a_worker_that_has_pods_alone_leaves_programs_to_others(cup) -> None:
 def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:
     """The round ends only after the arrival was answered, in one worker that goes on until it is stopped."""
     request(cup)
-    answered, real, done = threading.Event(), worker.seasons.play_round, []
+    answered, real, played = threading.Event(), worker.seasons.play_round, []
 
     def play(*words):
         arrive(cup, "late")
         assert answered.wait(60)
         return real(*words)
 
-    def tell(what: Done) -> None:
-        done.append(what.what)
-        if what.what == "arrival":
+    def on_done(done: CompletedWork) -> None:
+        played.append(done.what)
+        if done.what == "arrival":
             answered.set()
         else:
             at_work.stop.set()
 
     monkeypatch.setattr(worker.seasons, "play_round", play)
-    at_work = Worker(Work(cup.folder.path, HOW, clock=cup.clock, tell=tell))
+    at_work = Worker(WorkerSettings(cup.folder.path, HOW, clock=cup.clock, on_done=on_done))
     at_work.run()
-    assert done == ["arrival", "round"]
+    assert played == ["arrival", "round"]
 
 
 @pytest.mark.slow
@@ -361,4 +361,4 @@ def test_an_announcement_has_words(cup) -> None:
 def test_a_worker_that_would_refuse_every_program_does_not_begin(cup, how) -> None:
     """Teams would be told of a fault of theirs; what arrived waits for another worker."""
     with pytest.raises(UsageError, match="--backend container"):
-        Worker(Work(cup.folder.path, how, once=True, clock=cup.clock)).run()
+        Worker(WorkerSettings(cup.folder.path, how, once=True, clock=cup.clock)).run()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.application.contests import seasons
-from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.contests.worker import CompletedWork, Worker, WorkerSettings
 from orchestrator.application.publishing import bundles
 from orchestrator.bundles import outcome_check
 from orchestrator.domain.contest_events import ContestEvent
@@ -155,8 +155,8 @@ def test_a_worker_plays_what_follows_from_a_decision_and_a_close(tmp_path) -> No
     made.submit("plain", DEFENCES["plain"], "owls")
 
     def work() -> list[str]:
-        done: list[Done] = []
-        Worker(Work(made.path, made.how, once=True, clock=made.clock, tell=done.append)).run()
+        done: list[CompletedWork] = []
+        Worker(WorkerSettings(made.path, made.how, once=True, clock=made.clock, on_done=done.append)).run()
         return [f"{each.outcome} {each.text}" for each in done if each.what == "round"]
 
     assert work() == ["played eligibility-plain"]

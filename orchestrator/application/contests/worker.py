@@ -45,7 +45,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedWork:
     """A piece of work done. `what` is `arrival`, `round` or `time`, `outcome` one word, and `text` has the details."""
 
     what: str
@@ -55,7 +55,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkerSettings:
     """A worker's options: the contest, how to play, the actor's name, and with `once`, to end when nothing waits."""
 
     contest: Path
@@ -63,7 +63,7 @@ class Work:
     by: str = "worker"
     once: bool = False
     clock: Clock = seasons.now
-    tell: Callable[[Done], object] = lambda _: None
+    on_done: Callable[[CompletedWork], object] = lambda _: None
     watch: EventCallback = lambda _: None
 
 
@@ -114,8 +114,8 @@ class Worker:
     played.
     """
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
         self.stop = threading.Event()
         self._broken: Exception | None = None
         self._unrestricted: UnrestrictedContest | None = None
@@ -124,7 +124,7 @@ class Worker:
         self._requested: set[tuple[str, str, tuple[str, ...]]] = set()
         """Rounds that this worker requested: name, task, and the defences that waited in a played round. None is
         requested again: a failed round waits until somebody looks at it."""
-        self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
+        self._admissions, self._rounds = _Delays(settings.once), _Delays(settings.once)
 
     def run(self) -> None:
         """Works; KeyboardInterrupt ends it after the admission in progress.
@@ -133,8 +133,8 @@ class Worker:
             UsageError, StoreFault, Rejected: there is no such contest, or it cannot be read.
             SparringError: with `once`, if a fault of ours left work undone.
         """
-        with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
-            require_isolation(admin.contest, self._work.how)
+        with seasons.administer(self._settings.contest, self._settings.by, self._settings.clock) as admin:
+            require_isolation(admin.contest, self._settings.how)
             arrivals.sweep(admin)
         try:
             self._run()
@@ -155,10 +155,10 @@ class Worker:
             self._await(admissions)
         if self._broken is not None:
             raise self._broken
-        if self._work.once:
+        if self._settings.once:
             self._loop(self._play_next, self._rounds)  # rounds that the other thread's last actions made necessary
         for delays in (self._admissions, self._rounds):
-            if self._work.once and delays.last_fault is not None:
+            if self._settings.once and delays.last_fault is not None:
                 raise delays.last_fault
 
     def _run_admissions(self) -> None:
@@ -181,17 +181,17 @@ class Worker:
         """Calls `do_next` again and again; if the contest cannot be read, tries again later."""
         while not self.stop.is_set():
             try:
-                with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
+                with seasons.administer(self._settings.contest, self._settings.by, self._settings.clock) as admin:
                     while not self.stop.is_set():
                         admin.refresh()
                         if do_next(admin):
                             break  # read the contest file again: it may have changed meanwhile
-                        if self._work.once:
+                        if self._settings.once:
                             return
                         self.stop.wait(POLL_SECONDS)
             except SparringError as error:
                 delays.put_off("contest", error)
-                if self._work.once:
+                if self._settings.once:
                     return
                 self.stop.wait(FIRST_DELAY)
 
@@ -205,7 +205,7 @@ class Worker:
             return False
         actions = contest.tick(admin.now())
         for action in actions:
-            self._work.tell(Done("time", action.id, "done"))
+            self._settings.on_done(CompletedWork("time", action.id, "done"))
         return bool(actions)
 
     def _open_unrestricted(self, admin: ContestAdmin) -> UnrestrictedContest | None:
@@ -231,13 +231,13 @@ class Worker:
                 self._admissions.put_off(arrival, error)
                 continue
             text = done.submission or "\n".join(done.problems)
-            self._work.tell(Done("arrival", arrival, done.outcome, text))
+            self._settings.on_done(CompletedWork("arrival", arrival, done.outcome, text))
             return True
         return False
 
     def _admission_backend(self, admin: ContestAdmin) -> Backend:
         """Returns the backend for trial matches. Raises UsageError if players could only run in pods."""
-        how = self._work.how
+        how = self._settings.how
         if how.executor == KUBERNETES and not admin.contest.format.picture_formats():
             raise UsageError(
                 "a worker with --engine kubernetes admits no programs: their trial match needs a container on the "
@@ -296,12 +296,12 @@ class Worker:
         if (asked := season.round_requests.get(request)) is None:
             return
         try:
-            seasons.play_round(admin, asked.round, self._work.how, self._work.watch, asked.task or None)
+            seasons.play_round(admin, asked.round, self._settings.how, self._settings.watch, asked.task or None)
         except Busy:
             raise
         except (Rejected, UsageError) as error:
             round_requests.close_request(admin, request, "failed", str(error))
-            self._work.tell(Done("round", request, "failed", str(error)))
+            self._settings.on_done(CompletedWork("round", request, "failed", str(error)))
             return
         round_requests.close_request(admin, request, "played")
-        self._work.tell(Done("round", request, "played", asked.round))
+        self._settings.on_done(CompletedWork("round", request, "played", asked.round))

@@ -112,8 +112,8 @@ def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[Ch
         yield CheckSetup(contest, task or contest.only_task, check_backend, Path(workspace))
 
 
-def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> CheckReport:
-    """Checks a submission up to the first step that fails. Calls `tell` with each step, and returns them all.
+def check_submission(subject: CheckSubject, under: CheckSetup, on_step: OnStep) -> CheckReport:
+    """Checks a submission up to the first step that fails. Calls `on_step` with each step, and returns them all.
 
     Raises:
         InfrastructureFault: something of ours failed, which says nothing about the submission.
@@ -122,14 +122,14 @@ def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> 
 
     def note(step: CheckStep) -> bool:
         done.steps.append(step)
-        tell(step)
+        on_step(step)
         return step.passed is not False
 
     applicant = _admit_subject(subject, under, note, done.build_log)
     if applicant is None:
         return done
     with trial_match_setup.open_trial_match(
-        under.contest, applicant, under.backend, _match_samples(under), tell=note, keep=True
+        under.contest, applicant, under.backend, _match_samples(under), on_step=note, keep=True
     ) as match:
         match.play()
     done.conversation = [entry for each in match.recorder.conversations[-1:] for entry in each]

@@ -49,15 +49,15 @@ def open_trial_match(
     backend: Backend,
     samples: Samples,
     *,
-    tell: Callable[[CheckStep], object] = lambda _: None,
+    on_step: Callable[[CheckStep], object] = lambda _: None,
     keep: bool = False,
 ) -> Iterator[TrialMatch]:
     """Opens a trial match on these pictures; ends everything that it started on exit.
 
-    `tell` is called with each step. `keep`: whether to keep the payloads of the conversation as well.
+    `on_step` is called with each step. `keep`: whether to keep the payloads of the conversation as well.
     """
     with solo_context(contest, candidate, backend, samples) as (context, device):
-        yield TrialMatch(context, candidate.submission, device, tell=tell, keep=keep)
+        yield TrialMatch(context, candidate.submission, device, on_step=on_step, keep=keep)
 
 
 @contextmanager
@@ -112,18 +112,20 @@ def play_trial_match(
     contest: Contest,
     candidate: Applicant,
     backend: Backend,
-    tell: Callable[[CheckStep], object] = lambda _: None,
+    on_step: Callable[[CheckStep], object] = lambda _: None,
 ) -> tuple[list[Problem], list[str]]:
     """Plays a trial match. Returns the problems that prevent admission, and warnings for the authors.
 
-    `tell` is called with each step.
+    `on_step` is called with each step.
 
     Adversarial examples beyond the budget, and different answers in a fresh sandbox, are warnings here: the rules of a
     round judge them (A9, A10, A14).
     """
     if not contest.file.trial_pictures:
         return [], []
-    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task), tell=tell) as match:
+    with open_trial_match(
+        contest, candidate, backend, trial_pictures(contest, candidate.task), on_step=on_step
+    ) as match:
         steps = match.play()
     warnings = [f"match, {step.name}: {step.near_limit}" for step in steps if step.near_limit]
     problems = [Problem(f"match, {step.name}", step.problem, step.remedy) for step in steps if not step.passed]

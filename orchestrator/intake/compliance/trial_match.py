@@ -79,7 +79,7 @@ class TrialMatch:
             images contain the submission.
         submission: the submission that plays.
         device: the UUID of the GPU that it may use.
-        tell: called with each step once it is made.
+        on_step: called with each step once it is made.
         keep: whether the recorded conversation keeps payloads.
     """
 
@@ -89,12 +89,12 @@ class TrialMatch:
         submission: Submission,
         device: str | None = None,
         *,
-        tell: Callable[[CheckStep], object] = lambda _: None,
+        on_step: Callable[[CheckStep], object] = lambda _: None,
         keep: bool = False,
     ) -> None:
         self.recorder = ConversationRecorder(context.payload_limit, context.clock, keep=keep)
         self.steps: list[CheckStep] = []
-        self._context, self._submission, self._on_step = context, submission, tell
+        self._context, self._submission, self._on_step = context, submission, on_step
         sandboxes = itertools.count()
         self._pool = PlayerPool(
             context,
