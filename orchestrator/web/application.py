@@ -25,7 +25,7 @@ from orchestrator.web.api import problems
 from orchestrator.web.asgi import Receive, Scope, Send, is_for_program, lingering
 from orchestrator.web.body_limits import SAFE_METHODS, SMALL_BYTES, largest_body, takes_file
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.early_answers import Admitted, EarlyAnswers, too_large, too_slow
+from orchestrator.web.early_answers import BodyAccepted, EarlyAnswers, too_large, too_slow
 from orchestrator.web.middleware import STRICT_TRANSPORT
 from orchestrator.web.pages import errors
 from orchestrator.web.request_bodies import (
@@ -149,7 +149,7 @@ class Application(ASGIHandler):
                 return self._make_request(scope, held.enter_context(BytesIO(begun)))
             size = most if body.told is None else body.told
             found = await self._admit(head, size)
-            if not isinstance(found, Admitted):
+            if not isinstance(found, BodyAccepted):
                 return found
             held.enter_context(self._spool.place(found.person, size))
             return self._make_request(scope, held.enter_context(await body.to_disk(begun)))
@@ -160,7 +160,7 @@ class Application(ASGIHandler):
         return await self._admitting.run(self._early.refuse, head, refusal)
 
     async def _admit(self, head: ASGIRequest, size: int) -> HttpResponseBase:
-        """Returns `Admitted`, or a refusal. Raises TooManyError if too many requests wait to be checked."""
+        """Returns `BodyAccepted`, or a refusal. Raises TooManyError if too many requests wait to be checked."""
         if self._admitting.is_full:
             raise TooManyError
         return await self._admitting.run(self._early.admit, head, size + self._spool.promised)

@@ -27,7 +27,7 @@ from orchestrator.web.rights import Right, Visit, visit_of
 from orchestrator.web.uploads import UploadRefused
 
 
-class Admitted(HttpResponse):
+class BodyAccepted(HttpResponse):
     """Says that the body may be read. It is never sent to a client."""
 
     def __init__(self, person: str) -> None:
@@ -42,7 +42,7 @@ class EarlyAnswers(BaseHandler):
         self.load_middleware()
 
     def admit(self, request: HttpRequest, size: int) -> HttpResponseBase:
-        """Returns `Admitted` with the id of the person if the body may be read, otherwise the refusal to send.
+        """Returns `BodyAccepted` with the id of the person if the body may be read, otherwise the refusal to send.
 
         Args:
             request: the request without its body.
@@ -90,11 +90,11 @@ def too_slow(path: str) -> HttpResponse:
 
 
 def _admit(request: HttpRequest, size: int) -> HttpResponseBase:
-    """Returns `Admitted`, or a refusal. Raises errors that middleware and Django turn into a refusal."""
+    """Returns `BodyAccepted`, or a refusal. Raises errors that middleware and Django turn into a refusal."""
     path = request.path_info
     if is_for_program(path):
         try:
-            return Admitted(_admit_program(request, size))
+            return BodyAccepted(_admit_program(request, size))
         except Exception as error:  # noqa: BLE001  raised again if the API has no handler for it
             return api.on_exception(request, error)
     match = resolve(path)
@@ -108,7 +108,7 @@ def _admit(request: HttpRequest, size: int) -> HttpResponseBase:
         uploads.require_space(visit.site.clock(), size)
     except UploadRefused:
         return errors.no_space()
-    return Admitted(visit.actor.person)
+    return BodyAccepted(visit.actor.person)
 
 
 def _admit_program(request: HttpRequest, size: int) -> str:
