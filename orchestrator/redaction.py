@@ -40,7 +40,7 @@ from orchestrator.scoring.results_file import (
     JobPart,
     LeaderboardPart,
     QueryPart,
-    ReplayPart,
+    ReplayCoveragePart,
     Results,
     RowPart,
     SubmissionPart,
@@ -109,7 +109,7 @@ def redact_results(results: Results) -> Results:
             "cells": [_cell_part(part) for part in results.cells],
             "boards": [_board_part(part, names) for part in results.boards],
             "queries": redact_queries(results.queries),
-            "replays": [_replay_part(part, jobs) for part in results.replays],
+            "replays": [_coverage_part(part, jobs) for part in results.replays],
             "findings": [_finding_part(part, names[part.id], jobs) for part in results.findings],
             "waiting": [_waiting_part(part, jobs) for part in results.waiting],
             "jobs": [_job_part(part, jobs) for part in results.jobs],
@@ -315,7 +315,7 @@ def _with_new_names(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def _replay_part(part: ReplayPart, jobs: Mapping[str, str]) -> ReplayPart:
+def _coverage_part(part: ReplayCoveragePart, jobs: Mapping[str, str]) -> ReplayCoveragePart:
     return part.model_copy(update={"job": jobs.get(part.job, "job")})
 
 

@@ -34,7 +34,7 @@ PASSED: dict[str, set[str]] = {
     "ValuePart": set(),
     "QueryPart": {"attack", "defence", "pictures", "successes", "success", "success_interval"},
     "LeaderboardPart": {"name", "title", "measure", "unit", "more_is_better", "columns", "rules"},
-    "ReplayPart": {
+    "ReplayCoveragePart": {
         *("submission", "questions", "changed", "drawn", "decided", "achieved", "mismatches", "noise", "refused"),
         *("late", "accused", "fresh_copy"),
     },
@@ -55,7 +55,7 @@ MENDED: dict[str, set[str]] = {
     "ValuePart": {"value", "exact", "interval"},
     "QueryPart": {"queries", "median", "curve"},
     "LeaderboardPart": {"rows"},
-    "ReplayPart": {"job"},
+    "ReplayCoveragePart": {"job"},
     "DetectionPart": set(),
     "FindingPart": {
         *("id", "summary", "disagreements", "job", "steps", "seeds", "sequence", "length", "answer_alone", "p_value"),
@@ -83,7 +83,12 @@ def test_fields_pass_as_they_are_or_are_mended():
     )
     for name in PASSED["Results"]:
         assert inside[name] == outside[name], name
-    lists = {"submissions": "SubmissionPart", "cells": "CellPart", "replays": "ReplayPart", "findings": "FindingPart"}
+    lists = {
+        "submissions": "SubmissionPart",
+        "cells": "CellPart",
+        "replays": "ReplayCoveragePart",
+        "findings": "FindingPart",
+    }
     for key, kind in lists.items():
         for before, after in zip(inside[key], outside[key], strict=True):
             assert {field: before[field] for field in PASSED[kind]} == {field: after[field] for field in PASSED[kind]}

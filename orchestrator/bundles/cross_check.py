@@ -15,7 +15,7 @@ from orchestrator.bundles.round_checks import (
     read_contest,
     resolve_checked_rules,
 )
-from orchestrator.bundles.sealed_round_check import read_ledger, read_results
+from orchestrator.bundles.sealed_round_check import read_ledger, read_stated_results
 from orchestrator.domain import contest_events
 from orchestrator.errors import NotGenuine
 from orchestrator.ledger.read_model import RoundView
@@ -53,7 +53,7 @@ def check_opens_sealed(
             contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
             withholds = contest_format.withholds_outcomes
             opened_count += _check_round(sealed_bundle, part, record, round_.secret, withholds_outcomes=withholds)
-            stated = read_results(sealed_bundle, part)
+            stated = read_stated_results(sealed_bundle, part)
             counted = RoundScoring(record, contest_format, standings).results(part.head)
             place = f"sealed {part.folder}/{RESULTS}"
             measured = sealed_lists.rounded_measurements(counted, withholds_outcomes=withholds)

@@ -54,7 +54,7 @@ def check_sealed_round(
     """Checks a round, and returns its record with the counts. Raises NotGenuine at the first failed check."""
     links = read_ledger(bundle, part)
     record, pictures, cells = read_round(bundle, part, links, season)
-    stated = read_results(bundle, part)
+    stated = read_stated_results(bundle, part)
     place = f"{part.folder}/{RESULTS}"
     with untrusted(place):
         recounted = recount_results(record, part, judge, season)
@@ -112,7 +112,7 @@ def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolv
     return RoundScoring(record, contest_format, standings).results(part.head)
 
 
-def read_results(bundle: Bundle, part: RoundPart) -> Results:
+def read_stated_results(bundle: Bundle, part: RoundPart) -> Results:
     """Returns the stated results. Raises NotGenuine if they are not in the form that this software writes."""
     name = f"{part.folder}/{RESULTS}"
     value = bundle.read_document(name)

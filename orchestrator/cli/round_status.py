@@ -115,7 +115,7 @@ def read_status(folder: Path) -> RoundStatus:
         ledger.close()
     controller = status_file.read_status(RoundFolder(folder).exchange_path)
     played = RoundFolder(folder).is_played()
-    return RoundStatus(folder, record, round_record.round_results(folder), last, played, controller)
+    return RoundStatus(folder, record, round_record.compute_results(folder), last, played, controller)
 
 
 def _print_status(found: RoundStatus) -> None:

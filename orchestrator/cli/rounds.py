@@ -326,7 +326,7 @@ def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions,
     reported = None
     with results_output.progress_bar() as watch, _collect_parked() as fault:
         reported = play_rounds.play_round(contest, out_dir, options, watch)
-    document = round_record.round_results(out_dir) if reported is None else reported.results
+    document = round_record.compute_results(out_dir) if reported is None else reported.results
     if as_json:
         _print_document(document)
     else:

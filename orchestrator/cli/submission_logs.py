@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.application.contests import report_writer, seasons
+from orchestrator.application.contests import seasons
+from orchestrator.application.rounds import round_record
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.season import Entry
@@ -53,7 +54,7 @@ def logs(
 
 def _round_documents(begun: Sequence[RoundFolder], entry: Entry) -> Iterator[dict[str, Any]]:
     for each in begun:
-        results = report_writer.read_results(each)
+        results = round_record.read_results(each)
         for part in results.submissions:
             if part.id == entry.id:
                 yield {

@@ -35,12 +35,12 @@ _FORMULA = re.compile(
 
 def render_cells_csv(results: Results) -> str:
     """Returns the text of the file, in the order of the cells, with line feeds as line ends, without pending cells."""
-    people = {submission.id: submission for submission in results.submissions}
+    by_id = {submission.id: submission for submission in results.submissions}
 
     def who(submission_id: str | None) -> tuple[str, str, str]:
         if submission_id is None:
             return ("", "", "")
-        found = people.get(submission_id)
+        found = by_id.get(submission_id)
         if found is None:
             return (escape_formula(submission_id), "", "")
         return (escape_formula(submission_id), escape_formula(found.team), "yes" if found.baseline else "no")

@@ -11,7 +11,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.integrity.power import TOLERANCE
 from orchestrator.reports import formatting
 from orchestrator.reports.leaderboards import SubmissionLabel
-from orchestrator.scoring.results_file import FindingPart, ReplayPart, Results
+from orchestrator.scoring.results_file import FindingPart, ReplayCoveragePart, Results
 
 NOTHING_FOUND = "nothing found"
 MAX_EVIDENCE_ROWS = 12
@@ -83,7 +83,7 @@ class ReplayCoverage:
     there is only one.
     """
 
-    part: ReplayPart
+    part: ReplayCoveragePart
     submission: SubmissionLabel
     achieved: str
     accused: tuple[str, str, str]
@@ -111,9 +111,9 @@ def finding_text(kind: FindingKind, side: str) -> str:
     )
 
 
-def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, SubmissionLabel]) -> Evidence:
+def evidence_of(results: Results, finding: FindingPart, labels: Mapping[str, SubmissionLabel]) -> Evidence:
     """Returns a finding as the page shows it, with answers as the task's class names."""
-    classes, label = results.task.classes, people.get(finding.submission) or SubmissionLabel(finding.submission)
+    classes, label = results.task.classes, labels.get(finding.submission) or SubmissionLabel(finding.submission)
     rows = tuple(
         (
             "clean" if d.attack is None else d.attack,
@@ -137,7 +137,7 @@ def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, Sub
     )
 
 
-def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
+def replay_coverage(results: Results, labels: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
     """Returns the coverage of each replay, in the results' order. Mismatches without a finding are unconfirmed."""
     accused = {finding.job for finding in results.findings}
     counts, seen = Counter(part.submission for part in results.replays), Counter[str]()
@@ -145,12 +145,12 @@ def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> 
     for part in results.replays:
         seen[part.submission] += 1
         check = f"{seen[part.submission]} of {counts[part.submission]}" if counts[part.submission] > 1 else ""
-        lines.append(replace(_coverage_of(part, people, results, accused=part.job in accused), check=check))
+        lines.append(replace(_coverage_of(part, labels, results, accused=part.job in accused), check=check))
     return tuple(lines)
 
 
 def _coverage_of(
-    part: ReplayPart, people: Mapping[str, SubmissionLabel], results: Results, *, accused: bool
+    part: ReplayCoveragePart, labels: Mapping[str, SubmissionLabel], results: Results, *, accused: bool
 ) -> ReplayCoverage:
     short = part.achieved < results.replay.power - TOLERANCE
     detection = part.accused
@@ -159,7 +159,7 @@ def _coverage_of(
     doubts += ["less was compared than planned"] if short else []
     return ReplayCoverage(
         part=part,
-        submission=people.get(part.submission) or SubmissionLabel(part.submission),
+        submission=labels.get(part.submission) or SubmissionLabel(part.submission),
         achieved=power_text(part.achieved),
         accused=(power_text(detection.sequence), power_text(detection.chance), power_text(detection.start)),
         below_plan=short,

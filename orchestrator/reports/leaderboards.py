@@ -48,14 +48,14 @@ def submission_labels(results: Results) -> dict[str, SubmissionLabel]:
     }
 
 
-def leaderboard_view(board: LeaderboardPart, people: Mapping[str, SubmissionLabel]) -> LeaderboardView:
-    """Returns a board as pages show it. A submission that is not in `people` is shown by its id."""
+def leaderboard_view(board: LeaderboardPart, labels: Mapping[str, SubmissionLabel]) -> LeaderboardView:
+    """Returns a board as pages show it. A submission that is not in `labels` is shown by its id."""
     longest = max((abs(row.score) for row in board.rows if row.score is not None), default=0.0)
     ranks = [row.rank for row in board.rows if row.rank is not None]
     lines = [
         LeaderboardLine(
             row=row,
-            submission=people.get(row.submission) or SubmissionLabel(row.submission),
+            submission=labels.get(row.submission) or SubmissionLabel(row.submission),
             is_tied=row.rank is not None and ranks.count(row.rank) > 1,
             bar_width=round(100 * max(row.score or 0.0, 0.0) / longest, 1) if longest else 0.0,
         )

@@ -73,7 +73,7 @@ def page_of(
 
     A submission that a part names but the results do not contain is shown by its id.
     """
-    people, added = submission_labels(results), report_blocks(results.format)
+    labels, added = submission_labels(results), report_blocks(results.format)
     return Page(
         results=results,
         id_prefix=id_prefix,
@@ -82,12 +82,12 @@ def page_of(
         facts=_facts(results),
         notes=_notes(results),
         outcome=_outcome_summary(results),
-        evidence=tuple(evidence_of(results, finding, people) for finding in results.findings),
-        coverage=replay_coverage(results, people),
+        evidence=tuple(evidence_of(results, finding, labels) for finding in results.findings),
+        coverage=replay_coverage(results, labels),
         power=power_text(results.replay.power),
         cheat=f"{100 * results.replay.cheat:g}%",
-        leaderboards=tuple(leaderboard_view(board, people) for board in results.boards),
-        queries=query_views(results.queries, people),
+        leaderboards=tuple(leaderboard_view(board, labels) for board in results.boards),
+        queries=query_views(results.queries, labels),
         blocks=tuple(added.round_blocks(results)),
         terms=tuple(added.terms()),
         usage=round_usage(results),

@@ -32,17 +32,17 @@ class QueriesView:
     height: int = HEIGHT
 
 
-def query_views(parts: Sequence[QueryPart], people: Mapping[str, SubmissionLabel]) -> tuple[QueriesView, ...]:
+def query_views(parts: Sequence[QueryPart], labels: Mapping[str, SubmissionLabel]) -> tuple[QueriesView, ...]:
     """Returns the curves, grouped by attack."""
     views = []
     for attack, group in groupby(parts, key=lambda part: part.attack):
         of_attack = list(group)
         most = max(2, *(-(-part.queries // part.pictures) for part in of_attack), *(_last(part) for part in of_attack))
         curves = tuple(
-            CurveView(part, people.get(part.defence) or SubmissionLabel(part.defence), _points(part, most))
+            CurveView(part, labels.get(part.defence) or SubmissionLabel(part.defence), _points(part, most))
             for part in of_attack
         )
-        views.append(QueriesView(people.get(attack) or SubmissionLabel(attack), most, curves))
+        views.append(QueriesView(labels.get(attack) or SubmissionLabel(attack), most, curves))
     return tuple(views)
 
 

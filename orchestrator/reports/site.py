@@ -126,7 +126,7 @@ class Site:
 
 def build_site(
     rounds: Sequence[Results],
-    story: ContestHistory,
+    history: ContestHistory,
     own_pictures: Mapping[str, Sequence[Example]] | None = None,
     addresses: SiteAddresses | None = None,
 ) -> Site:
@@ -134,22 +134,22 @@ def build_site(
 
     Args:
         rounds: redacted results of the rounds, in the order of the contest.
-        story: the contest's history from its ledger.
+        history: the contest's history from its ledger.
         own_pictures: by team, pictures for its private page. The team made them, and the answers about them are no
             longer secret (C9).
         addresses: the addresses of its pages; by default those of a folder of files.
     """
-    pages = team_pages(rounds, story)
+    pages = team_pages(rounds, history)
     team_files = file_names.unique_file_names(pages, "team")
     if addresses is None:
         addresses = FileAddresses(_round_files(rounds), team_files)
     links = Links(addresses.index(), {team: addresses.team(team) for team in pages})
     return Site(
-        index=replace(_index_page(rounds, addresses, links), head=story.head, entries=story.entries),
+        index=replace(_index_page(rounds, addresses, links), head=history.head, entries=history.entries),
         rounds={addresses.round(results.round, results.task.name): page_of(results) for results in rounds},
         teams={links.teams[team]: page for team, page in pages.items()},
         private={
-            f"{team_files[team]}.html": private_page(page, story.season, (own_pictures or {}).get(team, ()))
+            f"{team_files[team]}.html": private_page(page, history.season, (own_pictures or {}).get(team, ()))
             for team, page in pages.items()
         },
         links=links,

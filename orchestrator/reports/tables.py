@@ -134,9 +134,9 @@ def contest_tables(rounds: Sequence[Results]) -> tuple[Table, Table, Table]:
     rows: list[_LeaderboardRow] = []
     submissions: list[_SubmissionRow] = []
     for results in rounds:
-        people = {part.id: part for part in results.submissions}
-        cells += [_CellRow(results, c, people.get(c.defence), people.get(c.attack or "")) for c in results.cells]
-        rows += [_LeaderboardRow(results, b, row, people.get(row.submission)) for b in results.boards for row in b.rows]
+        by_id = {part.id: part for part in results.submissions}
+        cells += [_CellRow(results, c, by_id.get(c.defence), by_id.get(c.attack or "")) for c in results.cells]
+        rows += [_LeaderboardRow(results, b, row, by_id.get(row.submission)) for b in results.boards for row in b.rows]
         submissions += [_SubmissionRow(results, part) for part in results.submissions]
     return (
         _table("cells", CELLS, cells),

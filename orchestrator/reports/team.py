@@ -108,18 +108,18 @@ class TeamPage:
     """Some of the team's own pictures, only on its private page."""
 
 
-def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, TeamPage]:
+def team_pages(rounds: Sequence[Results], history: ContestHistory) -> dict[str, TeamPage]:
     """Returns the public page of each team, by team.
 
     `rounds` are results that `redaction.redact_results` returned.
     """
-    season = story.season
+    season = history.season
     participations = _participations_by_team(rounds)
     handed: dict[str, list[SubmissionHistory]] = {}
-    for one in _submission_histories(season, story):
+    for one in _submission_histories(season, history):
         handed.setdefault(one.entry.team, []).append(one)
     refused = [
-        Refusal(time, act, ()) for time, act in story.events if isinstance(act, contest_events.SubmissionRefused)
+        Refusal(time, act, ()) for time, act in history.events if isinstance(act, contest_events.SubmissionRefused)
     ]
     return {
         team: TeamPage(
@@ -155,17 +155,17 @@ def teams_of(rounds: Iterable[Results], season: Season) -> list[str]:
     return list(dict.fromkeys((*season.teams, *(entry.team for entry in season.entries.values()), *playing)))
 
 
-def _submission_histories(season: Season, story: ContestHistory) -> Iterable[SubmissionHistory]:
-    received = {act.id: act for _, act in story.events if isinstance(act, contest_events.SubmissionReceived)}
+def _submission_histories(season: Season, history: ContestHistory) -> Iterable[SubmissionHistory]:
+    received = {act.id: act for _, act in history.events if isinstance(act, contest_events.SubmissionReceived)}
     limited = bool(season.entries) and _limits_attempts(season)
     for entry in season.entries.values():
-        entries = (_history_entry(entry, time, act) for time, act in _events_after(entry, story))
+        entries = (_history_entry(entry, time, act) for time, act in _events_after(entry, history))
         yield SubmissionHistory(
             entry=entry,
             attempts_left=received[entry.id].attempts_left if limited else None,
             warnings=tuple(received[entry.id].warnings),
             history=tuple(item for item in entries if item is not None),
-            receipt=story.receipts.get(entry.id, b""),
+            receipt=history.receipts.get(entry.id, b""),
         )
 
 
@@ -175,9 +175,9 @@ def _limits_attempts(season: Season) -> bool:
     return rules.submissions_per_team() is not None or rules.submissions_per_day() is not None
 
 
-def _events_after(entry: Entry, story: ContestHistory) -> Iterable[tuple[str, contest_events.ContestEvent]]:
+def _events_after(entry: Entry, history: ContestHistory) -> Iterable[tuple[str, contest_events.ContestEvent]]:
     """Returns the events after a submission was received, in the order of the ledger."""
-    remaining = iter(story.events)
+    remaining = iter(history.events)
     next(
         (act for _, act in remaining if isinstance(act, contest_events.SubmissionReceived) and act.id == entry.id), None
     )

@@ -213,7 +213,7 @@ class DetectionPart(_Part):
     start: float = Field(description="for a cheat that depends on the sandbox's start or on the company in a question")
 
 
-class ReplayPart(_Part):
+class ReplayCoveragePart(_Part):
     """How much one replay of a defence covered (X3)."""
 
     submission: str
@@ -320,7 +320,7 @@ class Results(_Part):
         description="whether everybody but the organizers sees rounded boards and no cells until scores are released",
     )
     replay: ReplayDesignPart
-    replays: list[ReplayPart]
+    replays: list[ReplayCoveragePart]
     findings: list[FindingPart]
     jobs: list[JobPart]
 

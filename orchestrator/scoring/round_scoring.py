@@ -155,7 +155,8 @@ class RoundScoring:
             queries=list(query_parts(self._record, self._round.roster, self._fooled)),
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
             replays=sorted(
-                map(self._replay_part, self._round.replay_coverage.values()), key=lambda p: (p.submission, p.job)
+                map(self._coverage_part, self._round.replay_coverage.values()),
+                key=lambda p: (p.submission, p.job),
             ),
             findings=[self._finding_part(finding) for finding in self._round.findings],
             jobs=[self._job_part(job) for job in sorted(self._round.planned_jobs, key=_stage_order)],
@@ -391,13 +392,13 @@ class RoundScoring:
         correct = self._correct[clean]
         return Fraction(int((correct & attacked).sum()), int(attacked.sum()))
 
-    def _replay_part(self, coverage: events.ReplayJudged) -> doc.ReplayPart:
+    def _coverage_part(self, coverage: events.ReplayJudged) -> doc.ReplayCoveragePart:
         design = SamplingDesign(**self._opened.contest["replay"])
         promise = power.detection_power(coverage.questions, coverage.decided, design)
         accused = doc.DetectionPart(sequence=promise.sequence, chance=promise.chance, start=promise.start)
-        counts = coverage.model_dump(include=set(doc.ReplayPart.model_fields))
+        counts = coverage.model_dump(include=set(doc.ReplayCoveragePart.model_fields))
         copied = self._fresh_copy(self._round.roster[coverage.submission])
-        return doc.ReplayPart.model_validate(counts | {"accused": accused, "fresh_copy": copied})
+        return doc.ReplayCoveragePart.model_validate(counts | {"accused": accused, "fresh_copy": copied})
 
     def _fresh_copy(self, submission: Submission) -> str:
         """Returns "yes" if the replays of a submission ran from a copy of its image's files, else why they did not."""

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from orchestrator import reports
 from orchestrator.application.contests import report_writer
 from orchestrator.application.contests.report_writer import PublicSite
+from orchestrator.application.rounds import round_record
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.domain.season import Season
 from orchestrator.ledger.round_folder import RoundFolder
@@ -143,19 +144,19 @@ def _state(folder: RoundFolder) -> list[str]:
 
 
 def _make(site: ContestSite, tag: str, rounds: list[RoundFolder]) -> PublicPages:
-    story = report_writer.read_history(site.folder)
-    results = [report_writer.read_results(each) for each in rounds]
+    history = report_writer.read_history(site.folder)
+    results = [round_record.read_results(each) for each in rounds]
     title = site.contest().file.title
     if not results:
-        pages = team_pages((), story)
-        addresses = ServedAddresses(_team_slugs(story, pages))
+        pages = team_pages((), history)
+        addresses = ServedAddresses(_team_slugs(history, pages))
         return PublicPages(tag, title, None, {addresses.team(team): page for team, page in pages.items()})
     playing = [part.team for each in results for part in each.submissions]
-    public = report_writer.make_public_site(results, story, ServedAddresses(_team_slugs(story, playing)))
+    public = report_writer.make_public_site(results, history, ServedAddresses(_team_slugs(history, playing)))
     return PublicPages(tag, title, public, public.site.teams)
 
 
-def _team_slugs(story: ContestHistory, others: "list[str] | Mapping[str, object]") -> dict[str, str]:
+def _team_slugs(history: ContestHistory, others: "list[str] | Mapping[str, object]") -> dict[str, str]:
     """Returns each team's slug in addresses: as `rights.team_slugs` for the season's teams, then the other teams."""
-    season: Season = story.season
+    season: Season = history.season
     return file_names.unique_file_names([*season.teams, *others], "team")

@@ -114,7 +114,7 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
 
     with played.desk() as desk, pytest.raises(Cancelled):
         seasons.play_round(desk, "initial", HOW, interrupt, "quarters")
-    results = round_record.round_results(played.folder.round("initial", "quarters").path)
+    results = round_record.compute_results(played.folder.round("initial", "quarters").path)
     assert not results.complete
     assert {job.status for job in results.jobs} == {"finished", "pending"}
     with pytest.raises(UsageError, match="round initial of quarters is not finished; run `sparring round run"):
@@ -216,7 +216,7 @@ def test_what_was_played_stays_when_somebody_leaves(entered, phase, who, how, is
     """A round that is run again after an act keeps every cell and score of who left, and plays nothing (A4, A13)."""
     everything(entered, isolation)
     folder = entered.folder.round(phase, "quarters").path
-    before, told = shown(round_record.round_results(folder), who), entered.round_entries(phase)
+    before, told = shown(round_record.compute_results(folder), who), entered.round_entries(phase)
     leave(entered, who, how)
     (again,) = entered.play(phase)
     assert shown(again, who) == before
@@ -230,7 +230,7 @@ def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     """After somebody left and another came, the round has the cells of both, and its bundle holds (X2)."""
     everything(entered)
     folder = entered.folder.round("initial", "quarters").path
-    before = shown(round_record.round_results(folder), who)
+    before = shown(round_record.compute_results(folder), who)
     leave(entered, who, "disqualify")
     entered.submit("Three", entered.player("defence_constant", "late"))
     (again,) = entered.play("initial")
@@ -249,7 +249,7 @@ def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
 def test_who_left_is_scored_on_whom_it_met(entered) -> None:
     """A finalist that left keeps the mean over those it met; who came later does not take it away."""
     everything(entered)
-    before = shown(round_record.round_results(entered.folder.round("final", "quarters").path), "attack_honest")[1]
+    before = shown(round_record.compute_results(entered.folder.round("final", "quarters").path), "attack_honest")[1]
     leave(entered, "attack_honest", "withdraw")
     entered.submit("Three", entered.player("defence_constant", "late"))
     entered.play("initial")
@@ -265,7 +265,7 @@ def test_a_former_finalist_keeps_its_cells(entered) -> None:
     everything(entered)
     with entered.desk() as desk:
         desk.add_team("Six", [contest_events.PersonRecord(id="six", name="P. Six")])
-    before = shown(round_record.round_results(entered.folder.round("final", "quarters").path), "attack_noop")
+    before = shown(round_record.compute_results(entered.folder.round("final", "quarters").path), "attack_noop")
     entered.submit("Six", entered.player("attack_honest", "better"))
     entered.play("initial")
     assert "attack_noop" not in entered.promote_again()[0]

@@ -268,7 +268,7 @@ class Forger:
             record, _, _ = sealed_round_check.read_round(
                 bundle, part, sealed_round_check.read_ledger(bundle, part), season
             )
-            stated = sealed_round_check.read_results(bundle, part)
+            stated = sealed_round_check.read_stated_results(bundle, part)
             found = sealed_round_check.recount_results(record, part, bundles.resolve_rules, season)
             writer.write_results(
                 self.folder, part, sealed_lists.with_measurements(found, sealed_lists.measurements_in(stated))

@@ -35,7 +35,7 @@ def test_a_baseline_that_fails_throughout_is_loud(process_lab) -> None:
     assert done.stdout.splitlines()[0].startswith("alarm: The baseline defence_dies_loading failed on every picture")
     assert done.stderr.splitlines()[-1].startswith("failed: the leaderboards mean nothing, since baselines failed")
     assert "sparring explain" in done.stderr.splitlines()[-1]
-    results = round_record.round_results(out)
+    results = round_record.compute_results(out)
     assert results.complete
     assert len(results.alarms) == 1
     page = html.unescape((out / "report" / "index.html").read_text())
@@ -53,7 +53,7 @@ def test_a_baseline_that_an_attack_breaks_is_not(process_lab) -> None:
     out = process_lab.folder / "out"
     done = CliRunner().invoke(app, ["round", "run", str(path), "--out", str(out), *PLAY])
     assert done.exit_code == 0, done.output
-    assert round_record.round_results(out).alarms == []
+    assert round_record.compute_results(out).alarms == []
 
 
 def test_who_waits_is_named_everywhere(process_lab) -> None:
@@ -77,7 +77,7 @@ def test_who_waits_is_named_everywhere(process_lab) -> None:
     assert "not finished" in told.stdout
     written = CliRunner().invoke(app, ["report", str(out)])
     assert written.exit_code == 0, written.output
-    results = round_record.round_results(out)
+    results = round_record.compute_results(out)
     assert not results.complete
     rows = {row.submission: row for board in results.boards for row in board.rows if board.name == "defences"}
     assert rows["defence_crashes"].rank is None

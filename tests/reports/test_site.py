@@ -35,7 +35,7 @@ def person(name: str, *, organizer: bool = False) -> contest_events.PersonRecord
     return contest_events.PersonRecord(id=f"{name}@example.org", name=name, organizer=organizer)
 
 
-def story(team: str = "team of square", text: str = "x", contest_format: str = "tournament") -> ContestHistory:
+def history(team: str = "team of square", text: str = "x", contest_format: str = "tournament") -> ContestHistory:
     """Returns acts about one team: its people, a submission with everything that can happen to it, a refusal."""
     whom = {"actor": "desk", "id": "square"}
     about = {"actor": "desk", "team": team, "task": "digits", "side": Side.ATTACK}
@@ -95,7 +95,7 @@ def rounds(text: str = ""):
 
 def pages_of(text: str = "", told: str = "x") -> dict[str, str]:
     """Returns all pages of a site, the private ones below `private/`."""
-    site = build_site(rounds(text), story(f"{text}team of square", told))
+    site = build_site(rounds(text), history(f"{text}team of square", told))
     private = {f"private/{name}": page for name, page in reports.render_private(site).items()}
     return reports.render_site(site, FILES) | private
 
@@ -129,7 +129,7 @@ BASE_OF_A_SERVICE = """<!DOCTYPE html><html lang="en"><head>
 def served_pages(text: str = "") -> dict[str, str]:
     """Returns the pages as a web service renders them within a frame of its own, by address."""
     addresses = ServedAddresses()
-    site = build_site(rounds(text), story(f"{text}team of square", text), addresses=addresses)
+    site = build_site(rounds(text), history(f"{text}team of square", text), addresses=addresses)
     environment = reports.environment(DictLoader({"base.html.j2": BASE_OF_A_SERVICE}))
 
     def rendered(template, **values):
@@ -247,7 +247,7 @@ def test_hostile_names_change_no_tag_and_no_file_name(text):
 @pytest.mark.parametrize(("contest_format", "said"), [("tournament", "2, 1 left"), ("unrestricted", "2")])
 def test_attempts_are_counted_down_where_there_are_so_many_only(contest_format, said):
     """An unrestricted contest takes as many defences of a team as it hands in."""
-    site = build_site(rounds(), story(contest_format=contest_format))
+    site = build_site(rounds(), history(contest_format=contest_format))
     page = Tree(reports.render_site(site, FILES)["teams/team-of-square.html"]).words
     assert f"UTC Attempt {said} Licence" in page
 

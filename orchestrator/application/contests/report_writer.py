@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from orchestrator import plugins, redaction, reports
 from orchestrator.application.rounds import round_record
 from orchestrator.application.rounds.round_record import ReportPaths
@@ -98,10 +96,10 @@ def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> Re
 
 
 def _write_site(
-    path: Path, every: tuple[ReportPaths, ...], story: ContestHistory, *, with_parquet: bool
+    path: Path, every: tuple[ReportPaths, ...], history: ContestHistory, *, with_parquet: bool
 ) -> ReportFiles:
     public = make_public_site(
-        [reported.results for reported in every], story, own_pictures=_own_pictures(every), with_parquet=with_parquet
+        [reported.results for reported in every], history, own_pictures=_own_pictures(every), with_parquet=with_parquet
     )
     pages = {name: page.encode() for name, page in reports.render_site(public.site, list(public.files)).items()}
     private = {name: page.encode() for name, page in reports.render_private(public.site).items()}
@@ -111,7 +109,7 @@ def _write_site(
 
 def make_public_site(
     results: Sequence[Results],
-    story: ContestHistory,
+    history: ContestHistory,
     addresses: SiteAddresses | None = None,
     own_pictures: Mapping[str, Sequence[Example]] | None = None,
     *,
@@ -119,7 +117,7 @@ def make_public_site(
 ) -> PublicSite:
     """Returns the public site of one or more rounds; redacts their results (A2). Arguments as `build_site`'s."""
     public_results = [redaction.redact_results(each) for each in results]
-    site = build_site(public_results, story, own_pictures, addresses)
+    site = build_site(public_results, history, own_pictures, addresses)
     return PublicSite(site, _table_files(public_results, with_parquet=with_parquet))
 
 
@@ -135,17 +133,6 @@ def rounds_with_results(folder: ContestFolder, contest: "Contest", season: Seaso
     return [
         own for key, own in found.items() if own.exists and (own.results_path.exists() or key in season.played_rounds)
     ]
-
-
-def read_results(folder: RoundFolder) -> Results:
-    """Returns the results of a round from its results file, or from its ledger while there is no valid file.
-
-    Raises StoreFault if the record is damaged.
-    """
-    try:
-        return Results.model_validate_json(folder.results_path.read_bytes())
-    except (FileNotFoundError, ValidationError):  # an event removed it, or another version wrote it
-        return round_record.round_results(folder.path)
 
 
 def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:

@@ -420,7 +420,7 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
         if phase is not None and phase not in played_names:
             raise UsageError(f"the round {phase!r} of {task} was not played")
         results += [
-            round_record.round_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
+            round_record.compute_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
         ]
     return results
 

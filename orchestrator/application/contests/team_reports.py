@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from orchestrator import redaction
 from orchestrator.application.contests import report_writer
+from orchestrator.application.rounds import round_record
 from orchestrator.errors import StoreFault
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
@@ -38,10 +39,10 @@ class TeamReports:
 
 def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamReports:
     """Returns what each team may see of these rounds. Raises StoreFault if a record is damaged."""
-    story = report_writer.read_history(folder)
-    results = [report_writer.read_results(each) for each in rounds]
+    history = report_writer.read_history(folder)
+    results = [round_record.read_results(each) for each in rounds]
     public = [redaction.redact_results(each) for each in results]
-    pages = {team: private_page(page, story.season) for team, page in team_pages(public, story).items()}
+    pages = {team: private_page(page, history.season) for team, page in team_pages(public, history).items()}
     findings: dict[str, tuple[TeamFinding, ...]] = {}
     for own, shown in zip(results, public, strict=True):
         for found in _findings_of(own, shown):

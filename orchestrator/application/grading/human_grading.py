@@ -157,7 +157,7 @@ def _graded_submissions(folder: RoundFolder) -> list[str]:
     Once there is a plan, a board ranks nobody before the first answers: then the attacks count that lack a rank only
     because they are not graded yet.
     """
-    results = round_record.round_results(folder.path)
+    results = round_record.compute_results(folder.path)
     attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
     rows = [row for board in results.boards for row in board.rows if row.rank or row.reason == NOT_GRADED]
     return sorted({row.submission for row in rows} & attacks)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from orchestrator import reports
 from orchestrator.domain.season import Season
 from orchestrator.errors import UsageError
@@ -43,10 +45,21 @@ def read_round(out: Path) -> tuple[RoundView, str]:
         ledger.close()
 
 
-def round_results(out: Path) -> Results:
+def compute_results(out: Path) -> Results:
     """Returns the results of the round in a folder, folded from its ledger."""
     record, head = read_round(out)
     return score_round(record, out).results(head)
+
+
+def read_results(folder: RoundFolder) -> Results:
+    """Returns the results of a round from its results file, or from its ledger while there is no valid file.
+
+    Raises StoreFault if the record is damaged.
+    """
+    try:
+        return Results.model_validate_json(folder.results_path.read_bytes())
+    except (FileNotFoundError, ValidationError):  # an event removed it, or another version wrote it
+        return compute_results(folder.path)
 
 
 def write_results(folder: RoundFolder) -> ReportPaths:
