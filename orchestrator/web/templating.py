@@ -1,5 +1,7 @@
 """Renders pages with the reports' Jinja environment, extended with the service's own templates."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from allauth.socialaccount.adapter import get_adapter
@@ -8,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render as django_render
 from django.urls import reverse
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
 
 from orchestrator import reports
 from orchestrator.web import static_files
@@ -16,6 +19,8 @@ from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit, actor_of, team_slugs
 from orchestrator.web.typed_text import typed_words
 
+_ROW_OR_CELL = re.compile(r"<(tr|th|td)\b")
+
 
 def environment(**_options: Any) -> Environment:
     """Returns the Jinja environment of pages, with the reports' filters, escaping and blocks."""
@@ -23,8 +28,25 @@ def environment(**_options: Any) -> Environment:
     made.globals.update(
         url=_url, static=static_files.address, sign_in_providers=_sign_in_providers, typed_words=typed_words
     )
-    made.filters["paragraphs"] = paragraphs
+    made.filters.update(paragraphs=paragraphs, labelled=labelled)
     return made
+
+
+def labelled(rows: str, headings: Sequence[str]) -> Markup:
+    """Returns a table's rows with each cell's heading as its attribute `data-label`, which the style sheet shows.
+
+    Our templates make the rows and escape all text in them, so each `<` begins a tag.
+    """
+    columns = iter(headings)
+
+    def label(found: re.Match[str]) -> str:
+        nonlocal columns
+        if found[1] == "tr":
+            columns = iter(headings)
+            return found[0]
+        return f'{found[0]} data-label="{escape(next(columns, ""))}"'
+
+    return Markup(_ROW_OR_CELL.sub(label, rows))  # noqa: S704  of our own template
 
 
 def _url(name: str, /, **kwargs: object) -> str:

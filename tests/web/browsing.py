@@ -232,6 +232,7 @@ class Person:
         found = self.axe_violations()
         if (over := self.overflow()) > 0:
             found.append(f"{over} pixels wider than the window")
+        found += [f"{words!r} is outside the window" for words in self.controls_outside()]
         return [f"{self.path} {scheme} {width}: {each}" for each in found]
 
     def whole_page(self) -> bytes:
@@ -243,4 +244,12 @@ class Person:
         """Returns by how many pixels the page is wider than the window."""
         return self.driver.execute_script(
             "const page = document.documentElement; return page.scrollWidth - page.clientWidth;"
+        )
+
+    def controls_outside(self) -> list[str]:
+        """Returns the words of links and buttons of the service's tables that one has to scroll sideways to see."""
+        return self.driver.execute_script(
+            "const edge = document.documentElement.clientWidth;"
+            "return [...document.querySelectorAll('.plain:not(.evidence) :is(a, button)')]"
+            ".filter((each) => each.getBoundingClientRect().right > edge).map((each) => each.innerText);"
         )
