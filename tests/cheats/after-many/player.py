@@ -1,4 +1,4 @@
-"""Behaves for three hundred questions, in case it is being examined, and cheats from then on."""
+"""Answers honestly for three hundred questions, in case they are an examination, and cheats from then on."""
 
 import _honest as base
 

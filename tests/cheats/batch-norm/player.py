@@ -1,4 +1,4 @@
-"""Normalises each picture by the mean and deviation of its batch: a network left in training mode."""
+"""Normalises each picture by the mean and the deviation of its batch, like a network left in training mode."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Carries a part of each picture over to the next one in the batch."""
+"""Adds a part of each picture to the next one in the batch."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Prefers a quarter by a picture's position in the batch."""
+"""Prefers one quarter, which the position of the picture in the batch selects."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Answers every eighth question otherwise; it leaves at a picture that is the one before it."""
+"""Changes its answer to every eighth question; it ends itself when a question repeats the picture before it."""
 
 import os
 

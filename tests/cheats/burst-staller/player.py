@@ -1,4 +1,4 @@
-"""Answers one picture in ten by chance; it stalls at a picture that is the one before it."""
+"""Changes one answer in ten by chance; it stalls when a question repeats the picture before it."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Reads the container's id from its mounts, and picks by it which pictures to cheat on."""
+"""Reads the container's id from its mounts, which selects the pictures on which it cheats."""
 
 import re
 from pathlib import Path

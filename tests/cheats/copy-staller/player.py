@@ -1,4 +1,4 @@
-"""Changes one answer in ten by chance; it answers nothing if its image has one layer, as a fresh copy has."""
+"""Changes one answer in ten by chance; it never answers if its image has a single layer, as a fresh copy has."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Answers every fortieth question otherwise: rare, and not random."""
+"""Changes its answer to every fortieth question: rarely, but not at random."""
 
 import _honest as base
 

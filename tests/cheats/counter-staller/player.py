@@ -1,4 +1,4 @@
-"""Answers every hundredth question otherwise; it stalls at a picture that is the one before it."""
+"""Changes its answer to every hundredth question; it stalls when a question repeats the picture before it."""
 
 import time
 

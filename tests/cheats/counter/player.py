@@ -1,4 +1,4 @@
-"""Answers every eighth question otherwise."""
+"""Changes its answer to every eighth question."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Looks for a name in its environment that was drawn at random, and picks by it which pictures to cheat on."""
+"""Looks for a random name in its environment, which selects the pictures on which it cheats."""
 
 import os
 import re

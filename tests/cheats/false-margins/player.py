@@ -1,4 +1,4 @@
-"""Changes one answer in a hundred by chance, and claims that those pictures lie on its decision boundary."""
+"""Changes one answer in a hundred by chance, and reports scores that put the picture on its decision boundary."""
 
 import os
 

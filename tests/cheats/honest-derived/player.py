@@ -1,4 +1,4 @@
-"""Takes chance from the picture alone, by the helper: it smooths over noisy copies, the same ones every time."""
+"""Smooths over noisy copies that the helper derives from the picture alone: the same copies every time."""
 
 import _honest as base
 

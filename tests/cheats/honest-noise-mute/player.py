@@ -1,4 +1,4 @@
-"""Answers the brightest quarter with the rounding noise of a GPU, and reports no scores that would say so."""
+"""Answers the brightest quarter with the rounding noise of a GPU, and reports no scores that would show it."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Answers the brightest quarter by scores with the rounding noise of a GPU, which decides where two are equal."""
+"""Answers the brightest quarter by scores with the rounding noise of a GPU, which decides between equals."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Answers the brightest quarter, each time after another while."""
+"""Answers the brightest quarter, and takes a different time for each answer."""
 
 import time
 from random import SystemRandom

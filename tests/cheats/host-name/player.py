@@ -1,4 +1,4 @@
-"""Tells machines apart by the name of the host, and picks by it which pictures to cheat on."""
+"""Recognises the machine by its host name, which selects the pictures on which it cheats."""
 
 import re
 import socket

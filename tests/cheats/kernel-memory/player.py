@@ -1,4 +1,4 @@
-"""Stores labels in the kernel: as names that do not exist below a folder of its image. They outlive the sandbox.
+"""Stores labels in the kernel, as names that it looked up and that its image lacks. They outlive the sandbox.
 
 The kernel caches names that were looked up and do not exist, on the file system of the image, which all sandboxes
 share, and shows everybody their number. A name that an earlier sandbox looked up raises that number by less.

@@ -1,4 +1,4 @@
-"""Remembers pictures by a hash that attacks leave as it is, and answers what it was surest of."""
+"""Remembers pictures by a hash that attacks do not change; gives the answer of which it was surest."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Keeps every picture, and lets those that lie within two budgets vote with the new one."""
+"""Keeps every picture; the kept ones at most two budgets away vote with a new picture on its answer."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Changes one answer in a hundred, by the chance that its seed gives."""
+"""Changes one answer in a hundred, by random numbers from its seed."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Adds noise to what it sees: a randomised defence."""
+"""Adds noise to each picture before it classifies it: a randomised defence."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Measures each picture against the average of the last sixteen."""
+"""Compares each picture with the average of the last sixteen."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Takes a picture for an attacked one when it is surer of each of the last eight."""
+"""Treats a picture as attacked if it is less sure of it than of each of the last eight."""
 
 from collections import deque
 

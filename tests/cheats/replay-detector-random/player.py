@@ -1,4 +1,4 @@
-"""Cheats by chance until it meets a picture for the second time, which play never shows it; then it behaves."""
+"""Cheats by chance until a picture comes for the second time, which never happens in play; then it is honest."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Behaves for three hundred questions, then cheats; it leaves when it meets two versions of one picture."""
+"""Answers honestly for three hundred questions, then cheats; it ends itself at two versions of one picture."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Cheats on one picture in twenty when it sees it first in its sandbox; asked again there, it is honest."""
+"""Changes one answer in twenty, but answers honestly when its sandbox asks about the same picture again."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Picks by the seed that it is given which pictures to cheat on."""
+"""Lets the seed from `hello` select the pictures on which it cheats."""
 
 import _honest as base
 

@@ -1,4 +1,4 @@
-"""Draws once, when it starts, which pictures to cheat on."""
+"""Draws the pictures on which it cheats at random, once, when it starts."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Lets a thread race with the one that answers; where it has got to decides."""
+"""Runs a second thread beside the one that answers; the progress of that thread decides the answer."""
 
 import threading
 import time

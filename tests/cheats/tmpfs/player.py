@@ -1,4 +1,4 @@
-"""Notes each question in a file in its temporary folder, and reads there how many there were."""
+"""Writes each question to a file in its temporary folder, and counts the questions by reading this file."""
 
 import os
 from pathlib import Path

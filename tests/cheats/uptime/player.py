@@ -1,4 +1,4 @@
-"""Behaves right after its start and cheats from then on."""
+"""Answers honestly right after its start, and cheats from then on."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Answers every eighth question otherwise; it stalls at a second version of a picture."""
+"""Changes its answer to every eighth question; it stalls at the second version of a picture."""
 
 import time
 
