@@ -347,7 +347,7 @@ def test_a_second_file_replaces_nothing_and_brings_nobody_back(graded) -> None:
     status, board = sparring("grade", "status", graded.cup), results(graded.cup)["boards"]
     said = sparring("grade", "import", graded.cup, answer_pages(graded.cup, graded.pages)[3])
     assert "items answered before: the earlier answers count" in said
-    assert "no answer of this rater counts: originals are graded 0.00 above anchors in the mean" in said
+    assert "no answer of this rater counts: the mean grade of originals is 0.00 above that of anchors" in said
     assert sparring("grade", "status", graded.cup) == status
     assert results(graded.cup)["boards"] == board
 

@@ -31,12 +31,12 @@ def test_a_table_is_read(end, mark) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("", "file: no table", id="empty"),
-        pytest.param('"\0', "file: no table", id="no-csv"),
-        pytest.param(f"{HEADER}\n", "file: no answer", id="no-answer"),
-        pytest.param(f"token,grade\n{QUALITY}", "line 1: not the columns", id="other-columns"),
-        pytest.param(f"{HEADER}\n{VALID}\n{VALID},1", "line 3: 9 cells instead of 8", id="cell-too-many"),
-        pytest.param(f"{HEADER}\n{VALID}\n\n{VALID}", "line 3: 0 cells", id="empty-line"),
+        pytest.param("", "file: it is not a table", id="empty"),
+        pytest.param('"\0', "file: it is not a table", id="no-csv"),
+        pytest.param(f"{HEADER}\n", "file: it has no answer", id="no-answer"),
+        pytest.param(f"token,grade\n{QUALITY}", "line 1: the columns are not", id="other-columns"),
+        pytest.param(f"{HEADER}\n{VALID}\n{VALID},1", "line 3: it has 9 cells instead of 8", id="cell-too-many"),
+        pytest.param(f"{HEADER}\n{VALID}\n\n{VALID}", "line 3: it has 0 cells", id="empty-line"),
         pytest.param(f"{HEADER}\n{VALID.replace('yes', 'TRUE')}", "line 2: proper is neither", id="proper"),
         pytest.param(f"{HEADER}\n{VALID.replace('item-', '')}", "line 2: token does not begin", id="bare-token"),
         pytest.param(f"{HEADER}\n{VALID.replace('item-0', 'item-G')}", "line 2: token: 'G", id="token"),
@@ -45,7 +45,7 @@ def test_a_table_is_read(end, mark) -> None:
         pytest.param(
             f"{HEADER}\n{VALID.replace('1200', '9' * 400)}", "line 2: milliseconds", id="milliseconds-of-400-digits"
         ),
-        pytest.param(f"{HEADER}\n{VALID}\n{NONE.replace('-7', '-8')}", "column rater: several", id="two-raters"),
+        pytest.param(f"{HEADER}\n{VALID}\n{NONE.replace('-7', '-8')}", "column rater: it has several", id="two-raters"),
         pytest.param(f"{HEADER}\n{VALID.replace(PLAN, 'x')}", "line 2: plan: 'x' is not allowed here", id="plan"),
     ],
 )

@@ -157,7 +157,7 @@ def test_pictures_smaller_than_the_window_are_refused() -> None:
         (None, []),
         ({"distance": 2, "pictures": 6}, []),
         ({"distance": 2, "pictures": 5}, ["5 pictures are too few to keep 2 other items"]),
-        ({"distance": 2, "pictures": 31}, ["31 pictures of a task that has 30"]),
+        ({"distance": 2, "pictures": 31}, ["31 pictures are to be graded, and the task has 30"]),
         ({}, ["30 pictures are too few to keep 20 other items"]),
     ],
 )

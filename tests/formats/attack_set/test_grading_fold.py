@@ -129,7 +129,7 @@ def test_a_rater_who_tells_nothing_apart_is_removed(round_):
     result = fold(round_, files(round_.plan, flat))
     report = result.raters[0]
     assert report.status is RaterStatus.REMOVED
-    assert report.reason == "originals are graded 0.00 above anchors in the mean, less than 1.5"
+    assert report.reason == "the mean grade of originals is 0.00 above that of anchors, less than 1.5"
     assert (report.originals, report.anchors) == (3, 3)
     ants = result.submissions[0]
     assert ants.quality == Fraction(4, 5)
@@ -188,7 +188,7 @@ def test_a_removed_rater_stays_removed_in_further_plans(round_):
     report = fold(asked, [*files(round_.plan, flat), *files(more)]).raters[0]
     assert report.originals - report.anchors > Fraction(3, 2), "in both lists together"
     assert report.status is RaterStatus.REMOVED
-    assert report.reason == "originals are graded 0.00 above anchors in the mean, less than 1.5"
+    assert report.reason == "the mean grade of originals is 0.00 above that of anchors, less than 1.5"
 
 
 def test_the_gap_that_removes_is_exact(round_):
@@ -224,7 +224,7 @@ def test_who_graded_too_few_hidden_items_does_not_count_yet(round_):
     given = files(round_.plan, skip=early)
     result = fold(round_, given)
     assert result.raters[2].status is RaterStatus.WAITING
-    assert "0 anchors graded, 15 of each are needed" in result.raters[2].reason
+    assert "0 anchors, and 15 of each are needed" in result.raters[2].reason
     own = sum(item.scored for item in round_.plan.items_of("rater-2"))
     assert result.outstanding == own
     assert not result.more
@@ -292,11 +292,11 @@ def test_everything_that_cannot_be_right_is_named_at_once(round_):
     words = [
         "another plan",
         "no sheet for this rater",
-        "an item of rater-1",
+        "the item belongs to rater-1",
         "no item of the plan",
-        "for a grade",
-        "for a class",
-        "class 2 of 2",
+        "asks for a grade only",
+        "asks for a class",
+        "no class 2: the classes are 0 to 1",
     ]
     assert len(refused.value.problems) == len(words)
     assert all(word in str(problem) for word, problem in zip(words, refused.value.problems, strict=True))

@@ -111,7 +111,7 @@ def test_a_plan_with_a_token_twice_is_none(plan):
     """Answers could not be told apart."""
     twice = plan.model_dump()
     twice["sheets"][1]["items"][0]["token"] = twice["sheets"][0]["items"][0]["token"]
-    with pytest.raises(ValueError, match="a token is there twice"):
+    with pytest.raises(ValueError, match="a token occurs twice"):
         GradingPlan.model_validate(twice)
 
 
@@ -171,12 +171,14 @@ def test_submissions_are_mixed_evenly(large_plan):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        pytest.param({"submissions": ["ants", "ants"]}, "name each once", id="a submission twice"),
-        pytest.param({"submissions": []}, "there are none", id="no submission"),
-        pytest.param({"raters": ["a", "b"]}, "2 raters for 3 per picture", id="too few raters"),
+        pytest.param({"submissions": ["ants", "ants"]}, "name each submission once", id="a submission twice"),
+        pytest.param({"submissions": []}, "no submission is named", id="no submission"),
+        pytest.param({"raters": ["a", "b"]}, "2 raters are named, and each picture needs 3", id="too few raters"),
         pytest.param({"raters": ["a", "a", "b", "c"]}, "named twice: a", id="a rater twice"),
-        pytest.param({"raters": ["a", "b", "No Slug"]}, "'No Slug' is no id", id="no id"),
-        pytest.param({"picture_count": 40}, "60 pictures of a task that has 40", id="too many pictures"),
+        pytest.param({"raters": ["a", "b", "No Slug"]}, "'No Slug' is not an id", id="no id"),
+        pytest.param(
+            {"picture_count": 40}, "60 pictures are to be graded, and the task has 40", id="too many pictures"
+        ),
         pytest.param({"rules": GradingRules(pictures=41)}, "grade 42 pictures or more", id="too few pictures"),
         pytest.param({"raters": raters(181)}, "180 seats", id="too many raters"),
     ],

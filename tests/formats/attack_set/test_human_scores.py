@@ -64,7 +64,7 @@ def test_what_a_reader_has_to_know_is_noted(whole, removed) -> None:
     """Who was removed and why, that four raters are few, and which neighbours cannot be told apart."""
     assert "Human scores are indicative: fewer than 15 raters count." in grading_notes(whole)
     assert not any("tell apart" in note for note in grading_notes(whole))
-    assert "Rater dan was removed: originals are graded 0.00 above anchors in the mean, less than 1.5." in (
+    assert "Rater dan was removed: the mean grade of originals is 0.00 above that of anchors, less than 1.5." in (
         grading_notes(removed)
     )
     pair = NeighbourDifference("ants", "bees", Fraction(1, 100), (-0.01, 0.03))
@@ -87,7 +87,8 @@ def test_the_care_of_a_rater_is_told_in_words(removed) -> None:
     reports = {report.rater: report for report in removed.raters}
     ada = reports["ada"]
     assert ada.in_words() == (
-        f"originals graded 5.00, anchors graded 1.00, {ada.repeats} of {ada.repeats} repeats equal, "
+        "mean grade of originals 5.00, mean grade of anchors 1.00, "
+        f"{ada.repeats} of {ada.repeats} repeats graded the same, "
         f"{ada.valid_originals[1]} of {ada.valid_originals[1]} originals called valid, half of the answers within 2.0 s"
     )
-    assert "originals graded 3.00, anchors graded 3.00" in reports["dan"].in_words()
+    assert "mean grade of originals 3.00, mean grade of anchors 3.00" in reports["dan"].in_words()

@@ -10,7 +10,7 @@ from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS,
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """A rater's answer to an item, also of practice. `file` is the number of its answer file, from 0."""
+    """A rater's answer to an item, which may be practice. `file` is the number of its answer file, from 0."""
 
     rater: str
     item: PlannedItem
@@ -31,7 +31,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
     answers until the file is handed in.
 
     Raises:
-        Rejected: with every answer of an unknown plan or item, of another rater's item, or of the wrong form.
+        Rejected: names every answer to an unknown plan or item, to another rater's item, or of the wrong form.
     """
     by_digest = {plan.digest: plan for plan in plans}
     owners = {item.token: rater for plan in plans for rater, item in plan.items()}
@@ -40,7 +40,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
     for number, file in enumerate(files):
         plan, place = by_digest.get(file.plan), f"answers of {file.rater}"
         if plan is None or file.rater not in plan.raters:
-            what = "they are of another plan" if plan is None else "the plan has no sheet for this rater"
+            what = "they belong to another plan" if plan is None else "the plan has no sheet for this rater"
             problems.append(Problem(place, what, "import the file that was saved with this round's sheet"))
             continue
         items = {item.token: item for item in plan.items_of(file.rater)}
@@ -61,7 +61,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
 
 def _foreign_token(place: str, token: str, owners: dict[str, str]) -> Problem:
     owner = owners.get(token)
-    what = f"an item of {owner}" if owner else "no item of the plan has this token"
+    what = f"the item belongs to {owner}" if owner else "no item of the plan has this token"
     return Problem(f"{place}, {token}", what, "import the file of this rater, unchanged")
 
 
@@ -69,9 +69,9 @@ def misfit(item: PlannedItem, answer: Answer, class_count: int) -> str:
     """Returns why an answer does not fit its question, "" if it does."""
     if item.task is GradingTask.QUALITY:
         fits = answer.grade is not None and answer.proper is None and answer.class_index is None
-        return "" if fits else "the question is for a grade, and for nothing else"
+        return "" if fits else "the question asks for a grade only"
     if answer.proper is None or answer.grade is not None:
-        return "the question is for a class and whether the picture is proper, and for nothing else"
+        return "the question asks for a class and whether the picture is proper, and for no grade"
     if answer.class_index is not None and answer.class_index >= class_count:
-        return f"class {answer.class_index} of {class_count}, counted from 0"
+        return f"there is no class {answer.class_index}: the classes are 0 to {class_count - 1}"
     return ""

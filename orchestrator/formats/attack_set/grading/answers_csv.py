@@ -35,7 +35,7 @@ def read_answers_csv(text: str) -> AnswerFile:
     A byte order mark and line ends of any system are accepted. All lines have the same plan and rater.
 
     Raises:
-        Rejected: with every line that the page cannot have saved.
+        Rejected: names every line that the page cannot have saved.
     """
     rows = _rows(text)
     problems: list[Problem] = []
@@ -46,7 +46,7 @@ def read_answers_csv(text: str) -> AnswerFile:
         except ValueError as error:
             problems.append(Problem(f"line {number}", printable(_first_message(error)), _REMEDY))
     problems += [
-        Problem(f"column {column}", "several values", "import the table of each rater by itself")
+        Problem(f"column {column}", "it has several values", "import the table of each rater by itself")
         for column in ("plan", "rater")
         if len({row[column] for row in rows}) > 1
     ]
@@ -63,13 +63,13 @@ def _rows(text: str) -> Sequence[Mapping[str, str]]:
     try:
         header, *lines = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
     except (csv.Error, ValueError) as error:
-        raise Rejected(_SUBJECT, [Problem("file", "no table of comma-separated values", _REMEDY)]) from error
+        raise Rejected(_SUBJECT, [Problem("file", "it is not a table of comma-separated values", _REMEDY)]) from error
     if tuple(header) != COLUMNS:
-        raise Rejected(_SUBJECT, [Problem("line 1", f"not the columns {','.join(COLUMNS)}", _REMEDY)])
+        raise Rejected(_SUBJECT, [Problem("line 1", f"the columns are not {','.join(COLUMNS)}", _REMEDY)])
     if not lines:
-        raise Rejected(_SUBJECT, [Problem("file", "no answer in it", "grade before you save the table")])
+        raise Rejected(_SUBJECT, [Problem("file", "it has no answer", "grade before you save the table")])
     problems = [
-        Problem(f"line {number}", f"{len(line)} cells instead of {len(COLUMNS)}", _REMEDY)
+        Problem(f"line {number}", f"it has {len(line)} cells instead of {len(COLUMNS)}", _REMEDY)
         for number, line in enumerate(lines, start=2)
         if len(line) != len(COLUMNS)
     ]

@@ -52,7 +52,7 @@ class GradingRound:
         class_count: how many classes there are.
         supplements: the plans that asked for more, in the order in which they were made.
         appeals: at most one for each submission.
-        gone: raters who will give no further answers.
+        gone: raters who give no further answers.
     """
 
     plan: GradingPlan
@@ -71,7 +71,7 @@ class GradingRound:
         """Returns every inconsistency between labels, plans and appeals."""
         found = []
         if len(self.labels) != self.plan.picture_count:
-            what = f"{len(self.labels)} labels for {self.plan.picture_count} pictures"
+            what = f"there are {len(self.labels)} labels for {self.plan.picture_count} pictures"
             found.append(Problem("labels", what, "give those of the task that the plan was made for"))
         for number, supplement in enumerate(self.supplements, start=1):
             if supplement.supplements != self.plan.digest:
@@ -79,11 +79,17 @@ class GradingRound:
                 found.append(Problem(f"supplement {number}", what, "give the plan that it was made for"))
         for submission, count in Counter(appeal.submission for appeal in self.appeals).items():
             if count > 1:
-                found.append(Problem(f"appeal of {submission}", "there are several", "put its pictures into one"))
+                found.append(
+                    Problem(
+                        f"appeal of {submission}",
+                        "there are several appeals of this submission",
+                        "put their pictures into one appeal",
+                    )
+                )
         for appeal in self.appeals:
             unknown = sorted({*appeal.positions} - {*self.plan.positions})
             if appeal.submission not in self.plan.submissions or unknown:
-                what = f"it names what is not graded: {unknown or appeal.submission}"
+                what = f"it names a submission or pictures that are not graded: {unknown or appeal.submission}"
                 found.append(Problem(f"appeal of {appeal.submission}", what, "name pictures of the plan"))
             if len({*appeal.positions}) > APPEALED_PICTURES:
                 what = f"it names {len({*appeal.positions})} pictures, and {APPEALED_PICTURES} are allowed"
@@ -238,7 +244,7 @@ def grade_round(
         draws: of the bootstrap.
 
     Raises:
-        Rejected: plans, appeals or answers are inconsistent; with every problem.
+        Rejected: plans, appeals or answers are inconsistent; names every problem.
     """
     if problems := round_.problems():
         raise Rejected("grading", problems)

@@ -84,7 +84,7 @@ class GradingPlan(_Record):
     def _each_token_once(self) -> Self:
         tokens = [item.token for sheet in self.sheets for item in sheet.items]
         if len({*tokens}) < len(tokens):
-            raise ValueError("a token is there twice")
+            raise ValueError("a token occurs twice")
         return self
 
     @cached_property

@@ -67,17 +67,21 @@ def plan_problems(
     problems = []
     wanted = _wanted(rules, picture_count)
     if not submissions or len({*submissions}) < len(submissions):
-        problems.append(Problem(f"{PLACE}.submissions", "there are none, or one is there twice", "name each once"))
+        problems.append(
+            Problem(
+                f"{PLACE}.submissions", "no submission is named, or one is named twice", "name each submission once"
+            )
+        )
     if len({*raters}) < len(raters):
         twice = sorted(rater for rater, count in Counter(raters).items() if count > 1)
         problems.append(Problem(f"{PLACE}.raters", f"named twice: {', '.join(twice)}", "name each rater once"))
     problems += [_rater_problem(rater) for rater in raters if not _is_rater(rater)]
     if len({*raters}) < rules.raters_per_picture:
-        what = f"{len({*raters})} raters for {rules.raters_per_picture} per picture"
+        what = f"{len({*raters})} raters are named, and each picture needs {rules.raters_per_picture}"
         problems.append(Problem(f"{PLACE}.raters", what, "add raters"))
     problems += sample_problems(rules, picture_count)
     if picture_count >= wanted and wanted * rules.raters_per_picture < len(raters):
-        what = f"{wanted} pictures with {rules.raters_per_picture} raters each for {len(raters)} raters: some get none"
+        what = f"{wanted} pictures with {rules.raters_per_picture} raters each are too few for {len(raters)} raters"
         problems.append(Problem(f"{PLACE}.pictures", what, "grade more pictures, or name fewer raters"))
     return problems
 
@@ -87,8 +91,8 @@ def sample_problems(rules: GradingRules, picture_count: int) -> list[Problem]:
     problems = []
     wanted = _wanted(rules, picture_count)
     if wanted > picture_count:
-        what = f"{wanted} pictures of a task that has {picture_count}"
-        problems.append(Problem(f"{PLACE}.pictures", what, "write a smaller number, or 'all'"))
+        what = f"{wanted} pictures are to be graded, and the task has {picture_count}"
+        problems.append(Problem(f"{PLACE}.pictures", what, "write a smaller number, or `all`"))
     if wanted < 2 * (rules.distance + 1):
         what = f"{wanted} pictures are too few to keep {rules.distance} other items between two versions of one"
         problems.append(Problem(f"{PLACE}.distance", what, _distance_remedy(rules.distance)))
@@ -246,7 +250,7 @@ def _practice(
 def _questions(
     task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
 ) -> list[_Draft] | None:
-    """Returns a rater's pictures of one task among hidden items, in order; None if the distance cannot be kept.
+    """Returns a rater's pictures of one task mixed with hidden items, in order; None if the distance cannot be kept.
 
     If there is no order because of the items `before`, it tries again with more hidden items. In a plan with 2
     (distance + 1) pictures or more this succeeds: finally every picture is equally frequent, and then there is an
@@ -352,5 +356,5 @@ def _is_rater(rater: str) -> bool:
 
 
 def _rater_problem(rater: str) -> Problem:
-    remedy = "use 1 to 40 of the characters a-z, 0-9 and -, not - at the beginning"
-    return Problem(f"{PLACE}.raters", f"{rater!r} is no id of a rater", remedy)
+    remedy = "write 1 to 40 of the characters a-z, 0-9 and -, the first of them not -"
+    return Problem(f"{PLACE}.raters", f"{rater!r} is not an id of a rater", remedy)

@@ -34,7 +34,7 @@ class RaterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RaterReport:
-    """A report on one rater.
+    """How well a rater graded the hidden items, and whether the rater's answers count.
 
     Args:
         rater: the rater's id.
@@ -63,16 +63,16 @@ class RaterReport:
     def in_words(self) -> str:
         """Returns the report in words; "" before the first answer that it can use."""
         found = [
-            f"{name} graded {float(mean):.2f}"
+            f"mean grade of {name} {float(mean):.2f}"
             for name, mean in (("originals", self.originals), ("anchors", self.anchors))
             if mean is not None
         ]
         if self.repeats:
-            found.append(f"{self.repeats_equal} of {counted_noun(self.repeats, 'repeat')} equal")
+            found.append(f"{self.repeats_equal} of {counted_noun(self.repeats, 'repeat')} graded the same")
         if self.valid_originals[1]:
             found.append(f"{self.valid_originals[0]} of {self.valid_originals[1]} originals called valid")
         if self.too_fast:
-            found.append(f"{self.too_fast} too fast")
+            found.append(f"{self.too_fast} answered too fast")
         if self.milliseconds:
             found.append(f"half of the answers within {self.milliseconds[TIME_QUANTILES.index(0.5)] / 1000:.1f} s")
         return ", ".join(found)
@@ -161,10 +161,10 @@ def _judge(originals: Sequence[int], anchors: Sequence[int]) -> tuple[RaterStatu
     numbers = Counter({"originals": len(originals), "anchors": len(anchors)})
     if min(numbers.values()) < MINIMUM_HIDDEN:
         found = " and ".join(f"{count} {kind}" for kind, count in numbers.items())
-        return RaterStatus.WAITING, f"{found} graded, {MINIMUM_HIDDEN} of each are needed"
+        return RaterStatus.WAITING, f"the rater has graded {found}, and {MINIMUM_HIDDEN} of each are needed"
     gap = Fraction(sum(originals), len(originals)) - Fraction(sum(anchors), len(anchors))
     if gap < MINIMUM_GAP:
-        what = f"originals are graded {float(gap):.2f} above anchors in the mean"
+        what = f"the mean grade of originals is {float(gap):.2f} above that of anchors"
         return RaterStatus.REMOVED, f"{what}, less than {float(MINIMUM_GAP)}"
     return RaterStatus.COUNTED, ""
 

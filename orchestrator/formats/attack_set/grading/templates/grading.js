@@ -372,10 +372,10 @@
   /** Returns what is wrong with the display and how to mend it, "" where nothing is. */
   function displayProblem() {
     const { clientWidth, clientHeight } = document.documentElement;
-    const mend = "Press Ctrl and 0 (on a Mac, Command and 0) to show the page at 100 %";
-    if (window.devicePixelRatio < 1) return `The page is zoomed out (device pixel ratio ${window.devicePixelRatio.toFixed(2)}), so pixels of the pictures would be lost. ${mend}.`;
-    if (clientWidth < data.pair_width) return `The window shows ${clientWidth} pixels in width, and the pictures need ${data.pair_width}. Make it wider. ${mend}.`;
-    if (clientHeight < data.picture_height) return `The window shows ${clientHeight} pixels in height, and the pictures need ${data.picture_height}. Make it higher. ${mend}.`;
+    const remedy = "Press Ctrl and 0 (on a Mac, Command and 0) to show the page at 100 %";
+    if (window.devicePixelRatio < 1) return `The page is zoomed out (device pixel ratio ${window.devicePixelRatio.toFixed(2)}), so pixels of the pictures would be lost. ${remedy}.`;
+    if (clientWidth < data.pair_width) return `The window shows ${clientWidth} pixels in width, and the pictures need ${data.pair_width}. Make it wider. ${remedy}.`;
+    if (clientHeight < data.picture_height) return `The window shows ${clientHeight} pixels in height, and the pictures need ${data.picture_height}. Make it higher. ${remedy}.`;
     return "";
   }
 
