@@ -404,7 +404,7 @@ def test_organizers_see_who_may_grade_and_how_far_it_is(rating):
     assert "waiting" not in page
     answer_everything(rating, rating.client)
     page = client.get("/organize/grading/").content.decode()
-    assert "removed: originals are graded" in page
+    assert "removed: the mean grade of originals is" in page
 
 
 def test_organizers_are_told_why_nothing_is_planned(rating):
