@@ -1,5 +1,6 @@
 """Which runtimes an engine has, and which of them really run a sandbox."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,8 @@ _DESCRIPTIONS = {
     Runtime.RUNSC: "gVisor: players talk to a kernel of its own",
     Runtime.KATA: "each player in a virtual machine",
 }
-_GVISOR_KERNEL = "4.4.0"
-"""The kernel release that gVisor shows."""
+_GVISOR_KERNEL = re.compile(r"4\.4\.0|.+-gvisor")
+"""The kernel release that gVisor shows: until April 2026, and since."""
 _REQUIRED_RUNSC_ARGUMENTS = ("--network=none",)
 _PRINT_KERNEL = "import os; print(os.uname().release, end='')"
 _MAX_OUTPUT_BYTES = 200
@@ -78,8 +79,8 @@ def _diagnose_runtime(
             sandbox.stop()
     except SparringError as error:
         return Check(name, CheckStatus.FAIL, printable(str(error), 600), _remedy(runtime))
-    if not release or (runtime is Runtime.RUNSC and release != _GVISOR_KERNEL):
-        detail = f"a player there sees kernel {release!r}" + (f", not gVisor's {_GVISOR_KERNEL}" if release else "")
+    if not release or (runtime is Runtime.RUNSC and not _GVISOR_KERNEL.fullmatch(release)):
+        detail = f"a player there sees kernel {release!r}" + (", which is not gVisor's" if release else "")
         return Check(name, CheckStatus.FAIL, detail, _remedy(runtime))
     return Check(name, CheckStatus.OK, f"{_DESCRIPTIONS[runtime]}; a sandbox ran, its player sees kernel {release}")
 
