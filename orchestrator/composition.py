@@ -18,7 +18,7 @@ CONTAINER = "container"
 MAX_SLOTS = 1000
 """The most slots of one machine: each is a thread, made before the first job."""
 _PREFERRED, _FALLBACK = "runc", "docker"
-"""runc shares nothing between sandboxes and starts them faster; docker has further runtimes."""
+"""runc shares nothing between sandboxes and starts them faster; docker has a further runtime."""
 
 
 def make_backend(

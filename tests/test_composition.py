@@ -1,6 +1,7 @@
 """What `--backend container` stands for, and why."""
 
 import os
+import shutil
 
 import pytest
 
@@ -14,10 +15,11 @@ from orchestrator.gpus import Gpu
 
 @pytest.mark.parametrize(
     ("runtime", "reason"),
-    [(Runtime.RUNSC, "starts no containers with runsc"), (Runtime.KATA, "starts no containers with kata")],
+    [(Runtime.RUNSC, "gVisor's runsc is missing"), (Runtime.KATA, "starts no containers with kata")],
 )
-def test_what_runc_cannot_do_is_docker_s(runtime, reason, tmp_path) -> None:
-    """Other runtimes are docker's on every machine, and it is said why."""
+def test_what_runc_cannot_do_is_docker_s(runtime, reason, tmp_path, monkeypatch) -> None:
+    """Virtual machines are docker's on every machine, gVisor where runsc is not installed; it is said why."""
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "runsc" else f"/usr/bin/{name}")
     name, why = composition.choose_container_backend(tmp_path, runtime)
     assert name == "docker"
     assert reason in why

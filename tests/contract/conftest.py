@@ -126,7 +126,7 @@ def backend(request, tmp_path_factory, require) -> Backend:
         return request.getfixturevalue("pods")
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
-        made.require_available(RUNTIME if request.param == "docker" else None)
+        made.require_available(RUNTIME if request.param in {"docker", "runc"} else None)
     except BackendUnavailable as error:
         require(request.param, str(error))
     return made

@@ -168,12 +168,12 @@ def test_a_weaker_policy_is_applied_as_well(start, policy, change) -> None:
 
 
 def test_what_only_others_have_is_refused(backend, image, run, policy) -> None:
-    """An engine's profile and logs, and other runtimes: the message names the backend that has them."""
+    """An engine's profile and logs, and virtual machines: the message names the backend that has them."""
     for change in ({"seccomp": Seccomp.ENGINE}, {"engine_logs": True}):
         with pytest.raises(UsageError, match="docker only"):
             backend.start(order(image, run, replace(policy, **change)))
     with pytest.raises(BackendUnavailable, match="use docker"):
-        backend.start(order(image, run, replace(policy, runtime=Runtime.RUNSC)))
+        backend.start(order(image, run, replace(policy, runtime=Runtime.KATA)))
 
 
 def test_a_gpu_that_no_description_names_is_refused(backend, image, run, policy) -> None:
@@ -342,7 +342,7 @@ def test_no_mount_is_ever_seen_on_the_host(start, monkeypatch) -> None:
         return done
 
     monkeypatch.setattr(runtime.subprocess, "run", watched)
-    inside = Path(f"/proc/{start()._pid}/mountinfo").read_text()
+    inside = Path(f"/proc/{start()._started.pid}/mountinfo").read_text()
     assert seen
     assert not any(str(RUN_FOLDER) in text for text in seen)
     assert " - squashfs /dev/loop" in inside

@@ -32,7 +32,7 @@ class Killed:
 
 def hidden(backend) -> bool:
     """Whether the host cannot see a player's processes: gVisor has a process table of its own."""
-    return backend.name == "docker" and os.environ.get("SPARRING_TEST_RUNTIME") == "runsc"
+    return backend.name in {"docker", "runc"} and os.environ.get("SPARRING_TEST_RUNTIME") == "runsc"
 
 
 def soon(seconds: float) -> float:

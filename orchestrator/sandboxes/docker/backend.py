@@ -85,7 +85,7 @@ class DockerBackend(ImageBackend):
             return [Check("docker: engine", CheckStatus.ABSENT, message, START_ENGINE_REMEDY)]
         except SparringError as error:
             return [Check("docker: engine", CheckStatus.FAIL, str(error), "look at the engine's own log")]
-        runtimes = container_runtimes.diagnose_runtimes(info, image, self.start, self_probe.read_output)
+        runtimes = container_runtimes.diagnose_runtimes(info, image, self.start)
         looked = self_probe.run_probe(
             self.name, None if image is None else partial(self.start, self_probe.probe_spec(image))
         )

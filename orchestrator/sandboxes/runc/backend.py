@@ -1,5 +1,7 @@
 """Players in containers that runc starts, without an engine: the backend for strangers' submissions where we are root.
 
+The contest may demand gVisor's runsc in place of runc, which starts a container from the same description.
+
 A container is what it is on docker (see `sandboxes.docker`): no network, a read-only root, a small /tmp in memory, no
 capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open files. What
 is different: it talks over plain pipes, it starts in a fraction of the time, and its root is a mount of its own, so
@@ -17,7 +19,7 @@ from typing import ClassVar
 from orchestrator.domain.policy import Runtime
 from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.gpus import list_gpus
-from orchestrator.sandboxes import self_probe
+from orchestrator.sandboxes import runtime_probe, self_probe
 from orchestrator.sandboxes.base import (
     BackendSettings,
     Check,
@@ -87,8 +89,7 @@ class RuncBackend(ImageBackend):
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
         """Raises BackendUnavailable, with the remedy: no root, program, control groups, or description of a GPU."""
-        if runtime not in {None, Runtime.RUNC}:
-            raise BackendUnavailable(f"the runc backend starts no containers with {runtime}; use docker")
+        _require_runtime(runtime or Runtime.RUNC, gpus)
         if os.geteuid() != 0:
             raise BackendUnavailable("the runc backend mounts images, which only root may; use docker")
         missing = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
@@ -120,7 +121,17 @@ class RuncBackend(ImageBackend):
         found = Check(
             "runc: available", CheckStatus.OK, f"{runtime.version()}; images {origin} in {self._rootfs.folder}"
         )
-        return [found, *self_probe.run_probe(self.name, start)]
+        return [found, self._diagnose_gvisor(image), *self_probe.run_probe(self.name, start)]
+
+    def _diagnose_gvisor(self, image: Image | None) -> Check:
+        """Returns whether gVisor's runsc is there, and what became of a small sandbox under it; it never raises."""
+        name, remedy = "runc: runsc", "install runsc, for contests with `runtime: runsc`"
+        try:
+            _require_runtime(Runtime.RUNSC)
+        except BackendUnavailable:
+            detail = f"not installed ({runtime_probe.DESCRIPTIONS[Runtime.RUNSC]})"
+            return Check(name, CheckStatus.ABSENT, detail, remedy)
+        return runtime_probe.probe_runtime(name, Runtime.RUNSC, image, self.start, "set `runtime: runc`")
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
         """Returns the image: every sandbox has a mount of its own, of which the kernel knows nothing."""
@@ -129,8 +140,7 @@ class RuncBackend(ImageBackend):
     def start(self, spec: SandboxSpec) -> Sandbox:
         """Starts a player; one that its image keeps from starting has ended before it began."""
         self._pending_cleanup.run()
-        if spec.policy.runtime is not Runtime.RUNC:
-            raise BackendUnavailable(f"the runc backend starts no containers with {spec.policy.runtime}; use docker")
+        _require_runtime(spec.policy.runtime, gpus=int(spec.device is not None))
         try:
             return self._start_container(spec)
         except (StartFailedError, PolicyNotAppliedError) as error:
@@ -179,27 +189,43 @@ class RuncBackend(ImageBackend):
             described = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files, gpu)
             pipes = StandardPipes.open()
             rollback.add(pipes.close_ours)
-            # For a GPU, runc and the hooks add files to the root before it becomes read-only.
-            writable = not spec.policy.read_only_root or spec.device is not None
+            which = spec.policy.runtime
+            # For a GPU, runc and the hooks add files to the root before it becomes read-only; gVisor adds the places
+            # of all mounts.
+            writable = not spec.policy.read_only_root or spec.device is not None or which is Runtime.RUNSC
             try:
-                pid = runtime.start_container(home, home.name, described, image, pipes.theirs, writable=writable)
+                started = runtime.start_container(
+                    home, home.name, described, image, pipes.theirs, runtime=which, writable=writable
+                )
             finally:
                 pipes.close_theirs()
-            rollback.add(partial(container.kill_process, pid))
-            runtime.wait_until_executed(pid)
-            _require_applied(RequestedPolicy(spec, uid, host), pid, home.name)
+            rollback.add(partial(container.kill_container, started))
+            runtime.wait_until_executed(started.pid)
+            _require_applied(RequestedPolicy(spec, uid, host), started.pid, home.name)
             release = partial(_release, home, uid)
-            return RuncContainer(home.name, pid, pipes, cgroup, release, self._pending_cleanup)
+            return RuncContainer(home.name, started, pipes, cgroup, release, self._pending_cleanup)
 
     def _host(self, spec: SandboxSpec) -> HostLimits:
         """Returns what the machine allows, with what a player does not see and what it sees instead."""
+        has_own_proc = spec.policy.runtime is Runtime.RUNSC  # gVisor's, in which nothing is the machine's
+        masks_constants = spec.policy.masked_proc and not has_own_proc
         return HostLimits(
             cpus=os.cpu_count() or 1,
             max_open_files=uid_pool.max_open_files(),
             cgroup1=not is_version_2(),
-            masked_paths=masked_paths.masked_paths(gpu=spec.device is not None),
-            constants=self._constants.sources(spec.limits.memory) if spec.policy.masked_proc else (),
+            masked_paths=() if has_own_proc else masked_paths.masked_paths(gpu=spec.device is not None),
+            constants=self._constants.sources(spec.limits.memory) if masks_constants else (),
         )
+
+
+def _require_runtime(needed: Runtime, gpus: int = 0) -> None:
+    """Raises BackendUnavailable, with the remedy, if containers cannot be started with a runtime, or not with GPUs."""
+    if needed not in runtime.COMMANDS:
+        raise BackendUnavailable(f"the runc backend starts no containers with {needed}; use docker")
+    if needed is Runtime.RUNSC and shutil.which(runtime.COMMANDS[needed][0]) is None:
+        raise BackendUnavailable("gVisor's runsc is missing; install runsc, or use docker")
+    if needed is Runtime.RUNSC and gpus:
+        raise BackendUnavailable("the runc backend gives players under runsc no GPU; use docker")
 
 
 def _init_program() -> Path:

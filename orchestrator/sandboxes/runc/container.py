@@ -13,6 +13,7 @@ from orchestrator.sandboxes.base import Ending, Exit
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
 from orchestrator.sandboxes.linux.process_pipes import ProcessPipes, StandardPipes
 from orchestrator.sandboxes.pending_cleanup import PendingCleanup, StopOnce
+from orchestrator.sandboxes.runc.runtime import StartedContainer
 from orchestrator.sandboxes.runc.thrashing import SAMPLE_SECONDS, ThrashingDetector
 
 _GRACE_SECONDS = 2.0
@@ -37,7 +38,7 @@ class RuncContainer(ProcessPipes):
 
     Args:
         container: its name.
-        pid: its first process, a child of ours.
+        started: its processes.
         pipes: its three pipes.
         cgroup: the group above its own.
         release: called once, when nothing of it lives any more.
@@ -47,14 +48,14 @@ class RuncContainer(ProcessPipes):
     def __init__(
         self,
         container: str,
-        pid: int,
+        started: StartedContainer,
         pipes: StandardPipes,
         cgroup: ParentCgroup,
         release: Callable[[], None],
         pending: PendingCleanup,
     ) -> None:
-        super().__init__(pipes, os.pidfd_open(pid))
-        self._container, self._pid, self._cgroup = container, pid, cgroup
+        super().__init__(pipes, os.pidfd_open(started.child))
+        self._container, self._started, self._cgroup = container, started, cgroup
         self._release, self._stop = release, StopOnce(self._end, pending)
         self._started_at = time.monotonic()
         self._ended_at: float | None = None
@@ -82,8 +83,7 @@ class RuncContainer(ProcessPipes):
     def _end_if_starved(self) -> None:
         if not self._ended and self._memory.is_thrashing():
             self._is_starved = True
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            self._kill()
 
     def _wait_for_end(self, seconds: float) -> bool:
         """Returns whether its first process has ended, waiting for at most so long."""
@@ -128,14 +128,17 @@ class RuncContainer(ProcessPipes):
             stderr=bytes(self._stderr_tail),
         )
 
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, self._started.kill_signal)
+
     def _kill_and_wait(self) -> int:
         """Ends the first process, and with it all others; returns its exit code, or minus the signal that ended it."""
         if not self._ended:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            self._kill()
             if not self._wait_for_exit(_KILL_SECONDS):
                 raise SandboxLost(
-                    f"process {self._pid} of container {self._container} survives SIGKILL; end it by hand"
+                    f"process {self._started.pid} of container {self._container} survives SIGKILL; end it by hand"
                 )
         # Not waitpid: a process that has itself traced is stopped for its parent, and has not ended.
         try:
@@ -149,8 +152,8 @@ class RuncContainer(ProcessPipes):
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
-def kill_process(pid: int) -> None:
-    """Ends a container's first process, a child of ours that was just started, and forgets it."""
+def kill_container(started: StartedContainer) -> None:
+    """Kills a container that was just started, and waits for its child of ours."""
     with suppress(ProcessLookupError, ChildProcessError):
-        os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED)
+        os.kill(started.child, started.kill_signal)
+        os.waitid(os.P_PID, started.child, os.WEXITED)

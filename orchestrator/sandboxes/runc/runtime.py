@@ -1,22 +1,31 @@
-"""The program runc: how a container is started with it, and what its failures mean."""
+"""The programs runc and runsc (gVisor): how a container is started with one, and what its failures mean."""
 
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.retry_start import StartFailedError
 
+COMMANDS: Mapping[Runtime, tuple[str, ...]] = {Runtime.RUNC: ("runc",), Runtime.RUNSC: ("runsc", "--network=none")}
+"""The runtimes that containers are started with here, each with the options that it always gets."""
+_SUBREAPER = Path(__file__).with_name("subreaper.py")
 _START_SECONDS = 60.0
 _EXEC_SECONDS = 10.0
 _POLL_SECONDS = 0.001
 _MAX_LOG_BYTES = 64 * 1024
+_MAX_MESSAGES = 3
 _MOUNT_FAILED = 90
 _MOUNT = f"""
 exec 3>&2 2>"$3"
@@ -47,34 +56,59 @@ _UNFIT_IMAGE = re.compile(
 _DISK_FULL = re.compile(r"no space left on device|cannot allocate memory|resource temporarily", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class StartedContainer:
+    """The processes of a container that was started.
+
+    Args:
+        pid: its first process.
+        child: the child of ours that ends as the container ends: its first process, or gVisor's subreaper.
+        kill_signal: the signal to `child` that kills the container.
+    """
+
+    pid: int
+    child: int
+    kill_signal: signal.Signals
+
+
 def start_container(
-    home: Path, name: str, config: dict[str, Any], image: Path, stdio: tuple[int, int, int], *, writable: bool = False
-) -> int:
-    """Starts a container with these standard streams; returns the process id of its first process.
+    home: Path,
+    name: str,
+    config: dict[str, Any],
+    image: Path,
+    stdio: tuple[int, int, int],
+    *,
+    runtime: Runtime = Runtime.RUNC,
+    writable: bool = False,
+) -> StartedContainer:
+    """Starts a container with these standard streams.
 
     The image is mounted in a mount namespace that no other process sees and that ends as soon as the container has its
     own. So no mount is left behind, even if a process is killed at any moment. The caller becomes the parent of the
-    first process, as a subreaper (see `become_subreaper`).
+    first process, or of gVisor's subreaper, being a subreaper itself (see `become_subreaper`).
 
     Args:
-        home: a folder of its own, where its description and runc's state of it are kept.
-        name: what runc and its control group call it.
+        home: a folder of its own, where its description and the runtime's state of it are kept.
+        name: what the runtime and its control group call it.
         config: its description; its root is `home/rootfs`.
         image: a squashfs file. Its loop device goes with the last mount of it.
         stdio: what becomes its stdin, stdout and stderr.
+        runtime: the program that starts it, one of `COMMANDS`.
         writable: whether the root can be written to; what is written lies in `home`.
 
     Raises:
-        StartFailedError: the image, or what runc does with it, keeps it from starting.
-        SandboxLost: the image cannot be mounted, runc cannot be run, hangs, or the machine lacks room.
+        StartFailedError: the image, or what the runtime does with it, keeps it from starting.
+        SandboxLost: the image cannot be mounted, the runtime cannot be run, hangs, or the machine lacks room.
     """
-    log, pid_file, mount_log = home / "runc.log", home / "pid", home / "mount.log"
+    log, pid_file, mount_log = home / "runtime.log", home / "pid", home / "mount.log"
     for folder in ("rootfs", *(("lower", "upper", "work") if writable else ())):
         (home / folder).mkdir()
     (home / "config.json").write_text(json.dumps(config), "utf-8")
     words = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c"]
+    if runtime is Runtime.RUNSC:
+        words = [sys.executable, "-I", "-S", str(_SUBREAPER), str(home), *words]
     words += [_MOUNT, "sh", str(image), str(home), str(mount_log), "lower" if writable else "rootfs"]
-    words += ["runc", "--root", str(home / "state"), "--log", str(log), "--log-format", "json"]
+    words += [*COMMANDS[runtime], "--root", str(home / "state"), "--log", str(log), "--log-format", "json"]
     words += ["run", "--detach", "--bundle", str(home), "--pid-file", str(pid_file), name]
     stdin, stdout, stderr = stdio
     try:
@@ -88,16 +122,19 @@ def start_container(
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SandboxLost(f"runc cannot start a container: {error}") from error
+        raise SandboxLost(f"{runtime} cannot start a container: {error}") from error
     if done.returncode == _MOUNT_FAILED:
         said = printable(mount_log.read_text("utf-8", "replace"), 600)
         raise SandboxLost(f"an image cannot be mounted: {said}")
     if done.returncode:
-        said = _last_error(log)
+        said = _logged_errors(log)
         if _DISK_FULL.search(said):
-            raise SandboxLost(f"runc failed to start a container: {said}")
-        raise StartFailedError(f"runc failed to start it: {said}", unfit=bool(_UNFIT_IMAGE.search(said)))
-    return int(pid_file.read_text("ascii"))
+            raise SandboxLost(f"{runtime} failed to start a container: {said}")
+        raise StartFailedError(f"{runtime} failed to start it: {said}", unfit=bool(_UNFIT_IMAGE.search(said)))
+    pid = int(pid_file.read_text("ascii"))
+    if runtime is Runtime.RUNSC:
+        return StartedContainer(pid, int((home / "subreaper").read_text("ascii")), signal.SIGTERM)
+    return StartedContainer(pid, pid, signal.SIGKILL)
 
 
 def wait_until_executed(pid: int) -> None:
@@ -116,21 +153,22 @@ def wait_until_executed(pid: int) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def version() -> str:
-    """Returns the first line of what `runc --version` says. Raises OSError where there is none."""
-    done = subprocess.run(["runc", "--version"], capture_output=True, timeout=_START_SECONDS, check=False)
+def version(runtime: Runtime = Runtime.RUNC) -> str:
+    """Returns the first line of what a runtime's `--version` prints. Raises OSError if it is not installed."""
+    done = subprocess.run([COMMANDS[runtime][0], "--version"], capture_output=True, timeout=_START_SECONDS, check=False)
     return printable(done.stdout.decode("utf-8", "replace").partition("\n")[0], 100)
 
 
-def _last_error(log: Path) -> str:
-    """Returns the last message that runc logged as an error, printable."""
+def _logged_errors(log: Path) -> str:
+    """Returns the messages that the runtime logged as errors, printable, the last ones if there are many."""
     try:
-        lines = log.read_bytes()[-_MAX_LOG_BYTES:].decode("utf-8", "replace").splitlines()
+        text = log.read_bytes()[-_MAX_LOG_BYTES:].decode("utf-8", "replace")
     except OSError:
         return "it said nothing"
-    for line in reversed(lines):
+    messages = []
+    for line in text.replace("}{", "}\n{").splitlines():  # gVisor writes no line ends between its entries
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             entry = json.loads(line)
             if entry["level"] in {"error", "fatal"}:
-                return printable(str(entry["msg"]), 600)
-    return "it said nothing"
+                messages.append(str(entry["msg"]))
+    return printable("; ".join(messages[-_MAX_MESSAGES:]), 600) if messages else "it said nothing"

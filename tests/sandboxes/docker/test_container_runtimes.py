@@ -11,7 +11,14 @@ IMAGE = Image("sha256:" + "ab" * 32, "entry")
 
 
 class Quick:
-    """A sandbox that is stopped at once."""
+    """A sandbox whose player says something and ends."""
+
+    def __init__(self, said: bytes) -> None:
+        self._said = [said]
+
+    def receive(self, deadline):
+        """Returns what it says, then nothing."""
+        return self._said.pop() if self._said else b""
 
     def stop(self):
         """Ends nothing."""
@@ -23,10 +30,10 @@ def examined(there, said: bytes = b"6.1.0", image: Image | None = IMAGE, error: 
     def start(order):
         if error:
             raise error
-        return Quick()
+        return Quick(said)
 
     info = {"Runtimes": {name: {"path": name, "runtimeArgs": ["--network=none"]} for name in there}}
-    checks = container_runtimes.diagnose_runtimes(info, image, start, lambda _: said)
+    checks = container_runtimes.diagnose_runtimes(info, image, start)
     assert all(check.remedy for check in checks if check.status is not CheckStatus.OK)
     return {check.name.removeprefix("docker: "): check for check in checks}
 
@@ -67,6 +74,6 @@ def test_without_an_image_nothing_is_claimed():
 def test_gvisor_needs_its_arguments():
     """A gVisor that was registered without `--network=none` works and leaks: a warning says so."""
     info = {"Runtimes": {"runc": {"path": "runc"}, "runsc": {"path": "runsc"}}}
-    checks = container_runtimes.diagnose_runtimes(info, IMAGE, lambda _: Quick(), lambda _: b"4.4.0")
+    checks = container_runtimes.diagnose_runtimes(info, IMAGE, lambda _: Quick(b"4.4.0"))
     assert [check.status for check in checks if check.name == "docker: runsc arguments"] == [CheckStatus.WARN]
     assert container_runtimes.missing_runsc_arguments({"Runtimes": {"runc": {"path": "runc"}}}) == ()
