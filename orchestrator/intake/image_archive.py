@@ -26,6 +26,7 @@ from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
 from orchestrator.intake.tar_stream import TarStream
 from orchestrator.oci.manifests import UnusableImageError, parse_configuration
 from orchestrator.sandboxes.base import ImageLayer
+from orchestrator.sandboxes.image_files.tar_headers import MAX_LINK_BYTES
 
 MAX_DOCUMENT_BYTES = 4 * 1024**2
 MAX_ENTRIES = 1_000_000
@@ -233,11 +234,20 @@ def member_problem(member: Member) -> str:
         return "a name that is too long or too deep"
     if member.kind in _SPECIAL_KINDS and (member.kind is not MemberKind.CHARACTER_DEVICE or parts[:1] != [b"dev"]):
         return f"a {member.kind}"  # character devices in /dev are allowed: images have them, and sandboxes hide them
-    if member.kind is MemberKind.HARD_LINK and (member.link.startswith(b"/") or b".." in member.link.split(b"/")):
-        return "a hard link that leads out of the image"
+    if odd := _link_problem(member):
+        return odd
     if odd := next((key for key in member.pax if key.startswith(_XATTR) and not _XATTRS.fullmatch(key)), ""):
         return f"the extended attribute {printable(odd.removeprefix(_XATTR), 60)}"
     return _whiteout_problem(parts[-1] if parts else b"", member)
+
+
+def _link_problem(member: Member) -> str:
+    """Returns why the target of a link is refused, "" if it is not."""
+    if len(member.link) > MAX_LINK_BYTES:
+        return f"a link whose target has {len(member.link)} bytes, at most {MAX_LINK_BYTES}"
+    if member.kind is MemberKind.HARD_LINK and (member.link.startswith(b"/") or b".." in member.link.split(b"/")):
+        return "a hard link that leads out of the image"
+    return ""
 
 
 def _whiteout_problem(name: bytes, member: Member) -> str:

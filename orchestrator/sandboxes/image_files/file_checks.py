@@ -99,9 +99,9 @@ class LayerFiles:
 
     def _resolve(self, path: str) -> PathEntry | None:
         """Returns what there is at a path; links in the folders above are followed, one at its end is not."""
-        left, real = path.split("/"), ""
+        left, real = path.split("/")[::-1], ""  # the next part last: links may be long, and lead to one another
         for _ in range(_MAX_PATH_PARTS):
-            part = left.pop(0)
+            part = left.pop()
             if part in {"", ".", ".."}:
                 real = real.rpartition("/")[0] if part == ".." else real
             else:
@@ -109,7 +109,7 @@ class LayerFiles:
                 if entry is None or entry.kind is FileKind.REMOVED or not left:
                     return None if entry is None or entry.kind is FileKind.REMOVED else entry
                 if entry.kind is FileKind.LINK:
-                    left = [*entry.target.split("/"), *left]
+                    left += entry.target.split("/")[::-1]
                     real = "" if entry.target.startswith("/") else real
                 else:
                     real = f"{real}/{part}"

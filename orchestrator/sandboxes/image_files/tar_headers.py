@@ -17,6 +17,8 @@ from orchestrator.sandboxes.image_files.mount_points import FileKind
 from orchestrator.tar_format import TarHeader
 
 _MAX_EXTENSION_BYTES = 1024**2
+MAX_LINK_BYTES = 4095
+"""The longest target of a link: no kernel makes or follows a longer one."""
 _KINDS = {
     tar_format.FILE: FileKind.FILE,
     tar_format.OLD_FILE: FileKind.FILE,
@@ -147,6 +149,9 @@ class _LayerRules:
 
     def _member(self, header: TarHeader) -> TarMember:
         records, long_names = self._records, self._long_names
+        target = _effective_name(records.get(_LINK_PATH), long_names.get(tar_format.LONG_LINK), header.link)
+        if len(target) > MAX_LINK_BYTES:
+            raise ValueError(f"a link whose target has {len(target)} bytes, at most {MAX_LINK_BYTES}")
         name = _effective_name(records.get(_PATH), long_names.get(tar_format.LONG_NAME), header.name)
         folder = header.kind == tar_format.OLD_FILE and name.endswith(b"/")
         return TarMember(
@@ -154,7 +159,7 @@ class _LayerRules:
             kind=FileKind.FOLDER if folder else _KINDS[header.kind],
             mode=header.mode,
             size=tar_format.pax_size(records[_SIZE]) if _SIZE in records else header.size,
-            target=_effective_name(records.get(_LINK_PATH), long_names.get(tar_format.LONG_LINK), header.link),
+            target=target,
             hard=header.kind == tar_format.HARD_LINK,
             capable=_CAPABILITY in records,
             device=header.kind in _DEVICES,

@@ -160,6 +160,7 @@ def dated(name: str, target: str) -> bytes:
         (dated("io", "/y"), "GNU header with times"),
         (tar(member(".wh.")), "whiteout of no name"),
         (tar(member("d" * 5000)), "5000 bytes"),
+        (tar(link("x", "x/" * 2048)), "target has 4096 bytes"),
         (gzip.compress(tar(link("io", "/x")))[:60], "ends before"),
     ],
 )

@@ -117,6 +117,7 @@ def test_links_and_devices_of_an_ordinary_image_are_fine(layout, make) -> None:
         ("pipe", (tarfile.FIFOTYPE, ""), "a FIFO"),
         ("link", (tarfile.LNKTYPE, "../../etc/passwd"), "a hard link that leads out"),
         ("link", (tarfile.LNKTYPE, "/etc/passwd"), "a hard link that leads out"),
+        ("link", (tarfile.SYMTYPE, "x/" * 2048), "a link whose target has 4096 bytes, at most 4095"),
         ("a/.wh.", b"", "a whiteout of an odd name"),
         ("a/.wh..", b"", "a whiteout of an odd name"),
         ("a/.wh...", b"", "a whiteout of an odd name"),

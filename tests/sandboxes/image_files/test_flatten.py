@@ -139,6 +139,7 @@ def test_what_a_container_needs_is_made_where_it_is_missing() -> None:
         (tar_of(("a", "= none")), "hard link to no file before it"),
         (tar_of(("a", None), ("b", "= a")), "hard link to no file before it"),
         (tar_of(("a", b"x" * 5000))[:1024], "ends inside a file"),
+        (tar_of(("a", "-> " + "x/" * 2048)), "a link whose target has 4096 bytes, at most 4095"),
     ],
 )
 def test_what_is_no_layer_is_refused(data, what) -> None:
