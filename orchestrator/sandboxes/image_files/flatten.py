@@ -47,12 +47,14 @@ class FlattenedImage:
         image_layers: its layers, the lowest first. Each is compared with its digest.
 
     Raises:
-        Rejected: a layer is no tar, can be read in two ways, or is not what its digest says.
+        Rejected: a layer is no tar, can be read in two ways, or is not what its digest says; or the names of all
+            layers together need more memory than `layers.MAX_PATH_BYTES`.
     """
 
     def __init__(self, image_layers: Sequence[ImageLayer]) -> None:
         self._layers = image_layers
         self._root = _Folder()
+        self._kept_bytes = 0
         for number in range(len(image_layers)):
             self._lay_over(number)
 
@@ -97,6 +99,7 @@ class FlattenedImage:
         linkable: dict[str, _Origin] = {}
         for ordinal, (member, _) in enumerate(self._members(number)):
             path = layer_files.member_path(member)
+            self._count_names(number, path, member)
             folder, name = posixpath.split(path)
             origin = (number, ordinal)
             if name == layer_files.OPAQUE:
@@ -115,6 +118,14 @@ class FlattenedImage:
             self._remove(path)
         for path, member, origin in added:
             self._add(path, member, origin)
+
+    def _count_names(self, number: int, path: str, member: TarMember) -> None:
+        """Counts the memory that a member's path and target take. Raises Rejected if it is too much for an image."""
+        self._kept_bytes += layer_files.ENTRY_OVERHEAD_BYTES + len(path) + len(member.target)
+        if self._kept_bytes > layer_files.MAX_PATH_BYTES:
+            raise _unfit(
+                number, f"more files than can be held: their names take more than {layer_files.MAX_PATH_BYTES} bytes"
+            )
 
     def _members(self, number: int) -> Iterator[tuple[TarMember, BoundedStream]]:
         """Yields a layer's members, each with the stream in which its bytes come next."""

@@ -20,7 +20,7 @@ from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, Stream
 READ_SECONDS = 1800.0
 """How long reading one layer may take in all. A slow registry has a bound of its own, by the layer's size."""
 MAX_PATH_BYTES = 256 * 1024**2
-"""Bytes of memory for the paths of one image, each with `_ENTRY_OVERHEAD_BYTES` beside its text: a million files."""
+"""Bytes of memory for the paths of one image, each with `ENTRY_OVERHEAD_BYTES` beside its text: a million files."""
 MAX_HEAD_BYTES = 64 * 1024**2
 """Bytes of programs that are kept of one image. What comes after is there, and is not looked into."""
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
@@ -29,7 +29,7 @@ _UNCOMPRESSED_TYPE = "application/vnd.oci.image.layer.v1.tar"
 _GZIP_WINDOW_BITS = 31
 """What zlib calls gzip."""
 _CHUNK_BYTES = 256 * 1024
-_ENTRY_OVERHEAD_BYTES = 200
+ENTRY_OVERHEAD_BYTES = 200
 _MAX_PATH_LENGTH = 4096
 """Bytes of a path. No kernel takes a longer one."""
 _EXECUTABLE = 0o001
@@ -81,7 +81,7 @@ class Layer:
 
     def put(self, path: str, found: PathEntry) -> None:
         """Keeps what is at a path."""
-        self.kept += len(found.target) + (0 if path in self.paths else _ENTRY_OVERHEAD_BYTES + len(path))
+        self.kept += len(found.target) + (0 if path in self.paths else ENTRY_OVERHEAD_BYTES + len(path))
         self.paths[path] = found
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.errors import Rejected
 from orchestrator.sandboxes.base import ImageLayer
+from orchestrator.sandboxes.image_files import layers
 from orchestrator.sandboxes.image_files.flatten import FlattenedImage
 
 
@@ -146,6 +147,16 @@ def test_what_is_no_layer_is_refused(data, what) -> None:
     """With the layer and what is wrong."""
     with pytest.raises(Rejected, match=what) as caught:
         FlattenedImage([layer_of(tar_of(("x", b""))), layer_of(data)])
+    assert caught.value.problems[0].place == "layer 2"
+
+
+def test_the_memory_for_names_is_bounded(monkeypatch) -> None:
+    """Layers that are packed to little may have many long names and targets: those of all layers count together."""
+    monkeypatch.setattr(layers, "MAX_PATH_BYTES", 100_000)
+    names = [layer_of(tar_of(*((f"{side}{number}", "-> " + "x" * 4000) for number in range(12)))) for side in "ab"]
+    assert len(flattened(image=FlattenedImage(names[:1]))) == 12
+    with pytest.raises(Rejected, match="names take more than 100000 bytes") as caught:
+        FlattenedImage(names)
     assert caught.value.problems[0].place == "layer 2"
 
 
