@@ -79,6 +79,11 @@ class Layer:
         """See `PathLookup`."""
         return self.paths.get(path)
 
+    def is_folder(self, path: str) -> bool:
+        """Returns whether the layer has a folder at a path."""
+        entry = self.paths.get(path)
+        return entry is not None and entry.kind in {FileKind.FOLDER, FileKind.OPAQUE}
+
     def put(self, path: str, found: PathEntry) -> None:
         """Keeps what is at a path."""
         self.kept += len(found.target) + (0 if path in self.paths else ENTRY_OVERHEAD_BYTES + len(path))
@@ -97,7 +102,11 @@ def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -
     stream = BoundedStream(_decompress(pieces, media_type), 2 * room.files + 8 * MAX_PATH_BYTES, READ_SECONDS)
     try:
         for member in tar_headers.read_members(stream):
+            kept = layer.kept
             _add_member(layer, member, stream, room)
+            layer.kept = max(
+                layer.kept, kept + ENTRY_OVERHEAD_BYTES
+            )  # also if it says again what is there: it takes time
             if layer.files > room.files:
                 raise TooLargeError("bytes")
             if layer.kept > room.kept:
@@ -145,6 +154,8 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _add_member(layer: Layer, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> None:
     """Keeps what a member says."""
     path = member_path(member)
+    if member.kind in {FileKind.FILE, FileKind.OTHER} and not member.hard:
+        layer.files += member.size
     folder, name = posixpath.split(path)
     if name == OPAQUE:
         _add_parents(layer, folder)
@@ -185,7 +196,7 @@ def _path(name: bytes) -> str:
 
 def _add_parents(layer: Layer, folder: str) -> None:
     """Keeps the folders above a path, which need no member of their own."""
-    if folder == "/":
+    if folder == "/" or layer.is_folder(folder):  # those above a folder are in the layer already
         return
     for above in down_to(folder):
         entry = layer.paths.get(above)
@@ -217,7 +228,6 @@ def _path_entry(layer: Layer, path: str, member: TarMember, stream: BoundedStrea
         return other
     if member.kind is not FileKind.FILE:
         return PathEntry(member.kind, mode=mode, target=member.target.decode("utf-8", "surrogateescape"))
-    layer.files += member.size
     if not mode & _EXECUTABLE:
         return (
             _PLAIN_FILES.setdefault(mode, PathEntry(FileKind.FILE, mode=mode))

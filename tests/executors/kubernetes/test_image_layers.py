@@ -10,7 +10,7 @@ from orchestrator.executors.kubernetes import image_files
 from orchestrator.executors.kubernetes.registry_backend import RegistryBackend
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.sandboxes.base import ImageSource
-from orchestrator.sandboxes.image_files import layers
+from orchestrator.sandboxes.image_files import layers, mount_points
 from tests.oci.fake_registry import LAYER, RUN, Answer, folder, link, member, tar
 
 NAME = "teams/entry"
@@ -196,6 +196,40 @@ def test_bytes_and_paths_are_bounded(judged, monkeypatch):
     monkeypatch.setattr(layers.RemainingBytes, "__init__", _room)
     assert places(judged(tar(*(member(f"f{number}") for number in range(200))))) == ["size"]
     assert places(judged(tar(*(link(f"f{number}", "x" * 2000) for number in range(20))))) == ["size"]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        member("file"),
+        folder("./"),
+        member(".wh..wh.plnk"),
+        member(".wh.gone"),
+    ],
+)
+def test_what_is_said_again_counts(judged, monkeypatch, again):
+    """A layer of few names may say them any number of times, packed to a few bytes each."""
+    monkeypatch.setattr(layers, "MAX_PATH_BYTES", 20_000)
+    monkeypatch.setattr(layers.RemainingBytes, "__init__", _room)
+    assert judged(tar(*[again] * 20)) == []
+    assert places(judged(tar(*[again] * 100))) == ["size"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.CONTTYPE, tarfile.REGTYPE])
+@pytest.mark.parametrize("name", ["file", ".wh..wh.file", "./"])
+def test_all_content_counts(judged, monkeypatch, kind, name):
+    """Also what no file of the image gets: it is unpacked to be passed over."""
+    monkeypatch.setattr(image_files, "MAX_IMAGE_BYTES", 2_000_000)
+    each = member(name, kind, size=700_000)
+    assert places(judged(tar(each), tar(each), tar(each))) == ["size"]
+
+
+def test_the_folders_above_are_added_once(judged, monkeypatch):
+    """A path may have two thousand; looking at each of them again for every file takes a second for twenty files."""
+    asked = []
+    monkeypatch.setattr(layers, "down_to", lambda folder: asked.append(folder) or mount_points.down_to(folder))
+    judged(tar(*(member(f"{'d/' * 100}f{number}") for number in range(20))))
+    assert [folder.count("d") for folder in asked if folder.startswith("/d/")] == [100]
 
 
 def _room(room, size: int) -> None:
