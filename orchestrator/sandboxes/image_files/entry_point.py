@@ -19,6 +19,8 @@ HEAD_BYTES = 4096
 _NOT_IN_IMAGE = "is not in the image"
 _MAX_LINKS = 40
 """So many symbolic links are followed one after another, as the kernel does."""
+_MAX_SEARCHED = 100
+"""So many folders of PATH are searched; images have about ten."""
 _EXECUTABLE = 0o001
 """A sandbox's user is nobody's owner and in nobody's group."""
 _MACHINES = {3: "386", 40: "arm", 62: "amd64", 183: "arm64", 21: "ppc64le", 22: "s390x", 243: "riscv64"}
@@ -58,6 +60,8 @@ def entry_point_problems(
         candidates = [posixpath.normpath(posixpath.join(folder, program))]
     else:
         candidates = [posixpath.join("/", place, program) for place in search_path.split(":") if place]
+    if len(candidates) > _MAX_SEARCHED:
+        return [Problem("PATH", f"{len(candidates)} folders, at most {_MAX_SEARCHED}", "leave out what is not needed")]
     reasons = [_program_problem(files, each, architecture) for each in candidates]
     if "" in reasons:
         return []

@@ -3,6 +3,7 @@
 import os
 import posixpath
 import secrets
+import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 _BLOCK = 512
 _MAX_PATH_PARTS = 400
 """Parts of a path, those of links on its way too, after which it is taken for a loop."""
+
+LOOK_SECONDS = 60.0
+"""How long the files of an image are looked at. That of an ordinary image takes a few milliseconds."""
+
+
+class _TimeOverError(Exception):
+    """The time for looking is over."""
 
 
 class FileStatEngine(Protocol):
@@ -142,8 +150,22 @@ def image_file_problems(
 
 
 def judged(look: PathLookup, config: ImageConfig, architecture: str) -> list[Problem]:
-    """Returns what keeps an image from playing whose files can be looked at where they lie; see `problems`."""
-    return _all_problems(LayerFiles(look), look, config, architecture)
+    """Returns what keeps an image from playing whose files can be looked at where they lie.
+
+    A program may be named through links and folders without number, so the time for looking is bounded.
+    """
+    until = time.monotonic() + LOOK_SECONDS
+
+    def look_in_time(path: str) -> PathEntry | None:
+        if time.monotonic() > until:
+            raise _TimeOverError
+        return look(path)
+
+    try:
+        return _all_problems(LayerFiles(look_in_time), look_in_time, config, architecture)
+    except _TimeOverError:
+        what = f"looking for its program and its working directory takes more than {LOOK_SECONDS:g} s"
+        return [Problem("image", what, "name them by short paths, without many links or folders on the way")]
 
 
 def _all_problems(

@@ -96,9 +96,10 @@ def merge_layers(layers: Sequence[PathLookup]) -> PathLookup:
     """Returns the file system that these layers make, the highest first."""
 
     def look(path: str) -> PathEntry | None:
+        parts = list(down_to(path))
         for layer in layers:
             covered = False
-            for above in down_to(path):
+            for above in parts:
                 entry = layer(above)
                 if above == path and entry is not None:
                     return replace(entry, kind=FileKind.FOLDER) if entry.kind is FileKind.OPAQUE else entry
@@ -134,26 +135,39 @@ def layers_on_disk(graph: Mapping[str, object]) -> PathLookup | None:
 
 
 def _layer_lookup(folder: Path) -> PathLookup:
-    """Returns one layer in its folder. Links in it are hostile: every part of a path is looked at, none is followed."""
+    """Returns one layer in its folder. Links in it are hostile: every part of a path is looked at, none is followed.
+
+    Each path is looked at once, because a path may have a thousand folders above it.
+    """
+    known: dict[str, PathEntry | None] = {}
 
     def look(path: str) -> PathEntry | None:
+        if path in known:
+            return known[path]
         for above in down_to(path):
-            location = folder / above.lstrip("/")
-            try:
-                status = location.lstat()
-            except OSError:
-                return None
-            kind = _layer_file_kind(status)
-            if kind is FileKind.FOLDER and _is_opaque(location):
-                kind = FileKind.OPAQUE
+            if above not in known:
+                known[above] = _stored_entry(folder / above.lstrip("/"))
+            entry = known[above]
             if above == path:
-                target = str(location.readlink()) if kind is FileKind.LINK else ""
-                return PathEntry(kind, status.st_size, stat.S_IMODE(status.st_mode), target, location)
-            if kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
-                return None
+                return entry
+            if entry is None or entry.kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
+                break
         return None
 
     return look
+
+
+def _stored_entry(location: Path) -> PathEntry | None:
+    """Returns what a layer has at a place on this disk, in folders that were looked at already; None for nothing."""
+    try:
+        status = location.lstat()
+    except OSError:
+        return None
+    kind = _layer_file_kind(status)
+    if kind is FileKind.FOLDER and _is_opaque(location):
+        kind = FileKind.OPAQUE
+    target = str(location.readlink()) if kind is FileKind.LINK else ""
+    return PathEntry(kind, status.st_size, stat.S_IMODE(status.st_mode), target, location)
 
 
 def _layer_file_kind(found: os.stat_result) -> FileKind:

@@ -1,9 +1,11 @@
 """What an image has where a runtime mounts, put together from layers as an engine stores them."""
 
+import itertools
 import os
 
 import pytest
 
+from orchestrator.domain.images import ImageConfig
 from orchestrator.sandboxes.image_files import file_checks, mount_points
 from orchestrator.sandboxes.image_files.mount_points import (
     FileKind,
@@ -70,15 +72,16 @@ def test_no_link_is_followed(layers, tmp_path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes the marks of an overlay")
 def test_what_a_layer_removed_is_gone(layers, tmp_path) -> None:
     """A whiteout hides what is below it, and an opaque folder all that the layers below have in it."""
-    look = layers("dir:srv", "link:tmp->/x dir:dev link:dev/shm->/x")
+    layers("dir:srv", "link:tmp->/x dir:dev link:dev/shm->/x")
+    graph = {"Name": "overlay2", "Data": {"UpperDir": str(tmp_path / "0"), "LowerDir": str(tmp_path / "1")}}
     os.mknod(tmp_path / "0" / "tmp", 0o600 | 0o020000, os.makedev(0, 0))
-    assert places(look) == ["/dev/shm"]  # noqa: S108  the image's own
+    assert places(layers_on_disk(graph)) == ["/dev/shm"]  # noqa: S108  the image's own
     (tmp_path / "0" / "dev").mkdir()
     try:
         os.setxattr(tmp_path / "0" / "dev", "trusted.overlay.opaque", b"y")
     except OSError:
         pytest.skip("this file system keeps no such marks")
-    assert places(look) == []
+    assert places(layers_on_disk(graph)) == []
 
 
 def test_long_files_are_refused() -> None:
@@ -156,3 +159,40 @@ def test_what_is_in_the_init_programs_way_is_refused(layers, words, place, what)
     """Docker mounts its init program below `/sbin`: what keeps it from there is named."""
     [problem] = file_checks.init_program_problems(file_checks.LayerFiles(layers(words)))
     assert (problem.place, problem.what[: len(what)]) == (place, what)
+
+
+def config_of(**said) -> ImageConfig:
+    """Returns a configuration that starts `run`, with what is said of it."""
+    return ImageConfig(**{"command": ("run",), "folder": "/", "environment": {"PATH": "/usr/bin"}} | said)
+
+
+def test_a_search_path_has_a_bounded_number_of_folders(layers) -> None:
+    """A search path of 64 KiB has 20,000 folders, and each may lead through many links."""
+    look = layers("file:usr/bin/run")
+    most = ":".join(["/usr/bin"] * 100)
+    [problem] = file_checks.judged(look, config_of(environment={"PATH": most}), "amd64")
+    assert "may not be run by everybody" in problem.what
+    [problem] = file_checks.judged(look, config_of(environment={"PATH": f"{most}:/bin"}), "amd64")
+    assert (problem.place, problem.what) == ("PATH", "101 folders, at most 100")
+
+
+def test_looking_ends_after_a_time(layers, monkeypatch) -> None:
+    """Whatever an image's links lead through, and however deep its folders are."""
+    look, seconds = layers("link:usr/bin->../s/s/s/bin link:s->. file:bin/run"), itertools.count(step=0.5)
+    monkeypatch.setattr(file_checks.time, "monotonic", lambda: next(seconds))
+    [problem] = file_checks.judged(look, config_of(), "amd64")
+    assert "may not be run by everybody" in problem.what
+    slow = config_of(environment={"PATH": ":".join(["/usr/bin"] * 20)})
+    [problem] = file_checks.judged(look, slow, "amd64")
+    assert "takes more than 60 s" in problem.what
+
+
+def test_a_stored_layer_is_asked_once_for_each_path(layers, monkeypatch) -> None:
+    """Asking again for each folder above took a layer of a thousand folders below one another half a million calls."""
+    asked = []
+    stored = mount_points._stored_entry
+    monkeypatch.setattr(mount_points, "_stored_entry", lambda place: asked.append(place) or stored(place))
+    look = layers("dir:x", f"file:{'d/' * 50}run")
+    assert look(f"/{'d/' * 50}run").kind is FileKind.FILE
+    assert look(f"/{'d/' * 50}walk") is None
+    assert len(asked) == len(set(asked)) == 1 + 50 + 2
