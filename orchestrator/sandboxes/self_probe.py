@@ -78,7 +78,7 @@ def choose_image(images: Sequence[Mapping[str, Any]]) -> Image | None:
 
 
 def probe_spec(image: Image) -> SandboxSpec:
-    """Returns the order for the looking program, on any image that has python3."""
+    """Returns the specification of a sandbox with the probe program, on any image that has python3."""
     return SandboxSpec(
         replace(image, command=("python3", "-I", "-S", "-c", _PROBE_PROGRAM)),
         SandboxPolicy(PROBE_LIMITS),

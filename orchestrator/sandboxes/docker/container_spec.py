@@ -39,13 +39,13 @@ def container_options(
 ) -> dict[str, Any]:
     """Returns the engine's description of one sandbox (the body of POST /containers/create).
 
-    Everything comes from `order.policy`; what the machine has less of bounds processors and open files, where asking
-    for more is an error and changes nothing. The image's own command is used when the order names none.
+    Everything comes from `spec.policy`. Limits on processors and open files are lowered to what the machine has: asking
+    for more would be an error. The image's own command is used if `spec.image` names none.
     `parent_cgroup` is the control group to put the sandbox's own under, as a path (see `parent_cgroup`). With
     `host.pipes` the player gets FIFOs for its streams, and the engine's are left to its init program.
 
     Raises:
-        UsageError: `order.device` is not the UUID of one GPU.
+        UsageError: `spec.device` is not the UUID of one GPU.
     """
     uid = uid if spec.policy.user is User.UNIQUE else 0
     variables = {

@@ -49,7 +49,7 @@ Claim = tuple[str, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class RequestedPolicy:
-    """What a sandbox was to be: its order, the user id it got, and what the machine has."""
+    """What a sandbox was to be: its specification, the user id it got, and what the machine has."""
 
     spec: SandboxSpec
     uid: int

@@ -38,7 +38,7 @@ from orchestrator.sandboxes.pod.pod_sandbox import PodSandbox
 
 _DIGEST = re.compile(r"(?:[^\s@]{1,255}@)?(sha256:[0-9a-f]{64})")
 _SECCOMP_FILTER = 2
-_REMEDY = "play on the docker or the process backend; this one is for the driver of a pod"
+_REMEDY = "play with `--backend container` or `process`; this one is for the driver of a pod"
 
 
 class PodBackend:
@@ -89,7 +89,7 @@ class PodBackend:
     def start(self, spec: SandboxSpec) -> Sandbox:
         """Has this pod's player started, which must be up within the order's `ready_seconds`.
 
-        The command and the device of the order are the pod's affair, as the limits are.
+        The pod decides the command and the device, as it does the limits.
 
         Raises:
             PodUsedUp: it was started before.

@@ -7,7 +7,7 @@ What it does not protect against: a player has the network, reads every file tha
 writes wherever that user writes (as root also into its own snapshot), sees and signals that user's other processes,
 and can use all processors, any number of processes, shared memory and disk. It may leave processes or files behind if
 it tries to. So strangers' submissions are refused here unless the operator says otherwise, and contests with
-strangers play on the docker backend.
+strangers play in containers, on the runc or the docker backend.
 
 A player that reaches its memory limit sees its allocation fail, and most often ends with a MemoryError: it counts as
 crashed here, never as out of memory.
@@ -84,7 +84,7 @@ class ProcessBackend:
             CheckStatus.WARN,
             "players run as you do: they have the network, your files and your other processes; only memory per "
             "process, open files and time are bounded; they can leave files and processes behind",
-            "use it for what you wrote or read yourself; play strangers' submissions on the docker backend",
+            "use it for what you wrote or read yourself; play strangers' submissions with `--backend container`",
         )
         strangers = Check(
             "process: strangers",
