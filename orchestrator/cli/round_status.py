@@ -1,6 +1,7 @@
 """`sparring round status`: shows the progress of a round, or of every round of a contest, and what went wrong."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,11 +109,8 @@ class RoundStatus:
 def read_status(folder: Path) -> RoundStatus:
     """Returns the state of the round in a folder; another process may play it meanwhile."""
     record, _ = round_record.read_round(folder)
-    ledger = RoundFolder(folder).ledger()
-    try:
+    with closing(RoundFolder(folder).ledger()) as ledger:
         last = max((entry.time for entry in ledger.read()), default="")
-    finally:
-        ledger.close()
     controller = status_file.read_status(RoundFolder(folder).exchange_path)
     played = RoundFolder(folder).is_played()
     return RoundStatus(folder, record, round_record.compute_results(folder), last, played, controller)

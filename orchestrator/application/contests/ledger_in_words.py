@@ -1,6 +1,7 @@
 """A contest's ledger in words: one sentence for each entry, for the people who are responsible for the contest."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,10 @@ class Deed:
 
 def read_deeds(folder: ContestFolder) -> list[Deed]:
     """Returns all entries of a contest's ledger that hold contest events, in order. Raises StoreFault."""
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         return [
             Deed(entry.seq, entry.time, entry.event) for entry in ledger.read() if isinstance(entry.event, ContestEvent)
         ]
-    finally:
-        ledger.close()
 
 
 def reason_of(event: ContestEvent) -> str:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,11 +161,8 @@ def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str,
 
 def read_history(folder: ContestFolder) -> ContestHistory:
     """Returns the events of a contest's ledger, and its receipts. Raises StoreFault if the ledger cannot be read."""
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         every = list(ledger.read())
-    finally:
-        ledger.close()
     receipts = {path.stem: path.read_bytes() for path in (folder.path / "receipts").glob("*.json")}
     events = tuple((entry.time, entry.event) for entry in every if isinstance(entry.event, contest_events.ContestEvent))
     return ContestHistory(events, receipts, every[-1].hash, every[-1].seq)

@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,8 +120,7 @@ def open_contest(
         if folder.exists:
             raise UsageError(f"{path} holds a contest already; give another folder")
         folder.use_database(database, contest.file.contest)
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         if next(iter(ledger.read()), None) is not None:
             raise UsageError(f"{path} holds a contest already; give another folder")
         folder.write_gitignore()
@@ -132,8 +131,6 @@ def open_contest(
             software=__version__,
         )
         ledger.append(opening, time=format_time(clock()))
-    finally:
-        ledger.close()
     return folder
 
 
@@ -192,8 +189,7 @@ def open_ledger(path: Path, by: str | None = None, clock: Clock = now) -> Iterat
     """Opens a contest for events that change no report: writes no receipts and no reports. Raises like `administer`."""
     folder = ContestFolder(path)
     folder.require()
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         admin = ContestAdmin(folder, ledger, Contest(folder.file), clock, actor_name(by))
         if admin.season.opening is None:
             raise StoreFault(
@@ -201,8 +197,6 @@ def open_ledger(path: Path, by: str | None = None, clock: Clock = now) -> Iterat
                 f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
             )
         yield admin
-    finally:
-        ledger.close()
 
 
 def _try_to_update_reports(admin: ContestAdmin) -> None:
@@ -444,11 +438,8 @@ def read_contest(path: Path) -> tuple[Contest, Season]:
     """
     folder = ContestFolder(path)
     folder.require()
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         return Contest(folder.file), fold_season(ledger.read())
-    finally:
-        ledger.close()
 
 
 def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) -> list[RoundFolder]:

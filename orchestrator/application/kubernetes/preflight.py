@@ -4,7 +4,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,11 +105,8 @@ def cleanup_jobs(place: Path, where: ClusterAccess, *, include_held: bool) -> Cl
     if place.is_dir():
         folder = RoundFolder(place)
         folder.require()
-        ledger = folder.ledger()
-        try:
+        with closing(folder.ledger()) as ledger:
             settings, selector = _settings_and_selector(next((entry.event for entry in ledger.read()), None))
-        finally:
-            ledger.close()
     else:
         contest = Contest(contest_file(place))
         settings, selector = contest.file.cluster, cleanup.contest_selector(contest.file.contest)

@@ -4,7 +4,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,11 +168,8 @@ def _require_finished(admin: ContestAdmin) -> None:
 def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> RoundSource:
     folder = admin.folder.round(act.round, act.task)
     folder.require()
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         entries = list(ledger.read())
-    finally:
-        ledger.close()
     head = entries[-1].hash if entries else GENESIS
     record = RoundView(folder.blobs(), (entry.event for entry in entries))
     if head != act.head or not record.round.closed:
@@ -188,11 +185,8 @@ def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> Round
 
 
 def _ledger_entries(folder: ContestFolder) -> list[LedgerEntry]:
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         return list(ledger.read())
-    finally:
-        ledger.close()
 
 
 @contextmanager

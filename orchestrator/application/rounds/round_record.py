@@ -3,6 +3,7 @@
 This module does not import the code that plays rounds: that import takes longer than reading a small round.
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,8 @@ def read_round(out: Path) -> tuple[RoundView, str]:
     """Returns the record of the round in a folder, and the hash of its last ledger entry."""
     folder = RoundFolder(out)
     folder.require()
-    ledger = folder.ledger()
-    try:
+    with closing(folder.ledger()) as ledger:
         return RoundView(folder.blobs(), (entry.event for entry in ledger.read())), ledger.head
-    finally:
-        ledger.close()
 
 
 def compute_results(out: Path) -> Results:
@@ -98,8 +96,5 @@ def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = Non
 
 
 def _read_season(contest: ContestFolder) -> Season:
-    ledger = contest.ledger()
-    try:
+    with closing(contest.ledger()) as ledger:
         return fold_season(ledger.read())
-    finally:
-        ledger.close()
