@@ -40,7 +40,7 @@ class ProbeOptions:
 
 @console.command
 def probe(
-    deed: ProbeOptions = ProbeOptions(),
+    options: ProbeOptions = ProbeOptions(),
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to try each, or to listen.")] = 3.0,
     result_file: Annotated[Path, typer.Option("--tell", help="Write the result to this file.", dir_okay=False)] = Path(
         "/dev/termination-log"
@@ -49,7 +49,7 @@ def probe(
 ) -> None:
     """Try to reach what no player may reach, listen, or write to the volume; the termination message has the result."""
     try:
-        report = _run_probe(deed, seconds)
+        report = _run_probe(options, seconds)
     except SparringError as error:
         connectivity_probe.write_report(ProbeReport(error=str(error)[:1000]), result_file)
         raise
@@ -58,7 +58,7 @@ def probe(
         console.print_json(report.model_dump(mode="json"))
     else:
         out.print(report.model_dump_json(), markup=False)
-    if deed.control and any(each.reachability is not Reachability.CONNECTED for each in report.results):
+    if options.control and any(each.reachability is not Reachability.CONNECTED for each in report.results):
         raise typer.Exit(ExitCode.FAILED)
 
 

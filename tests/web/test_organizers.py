@@ -440,8 +440,12 @@ def test_a_failed_request_says_why(season, organizer) -> None:
         round_requests.close_request(admin, request.id, "failed", "the engine does not answer")
     page = organizer.get("/organize/rounds/").content.decode()
     assert "the engine does not answer" in page
-    [deed] = [d for d in ledger_in_words.read_deeds(ContestFolder(season)) if d.kind == "round_request_closed"]
-    assert ledger_in_words.sentence(deed.event, Season(), str) == f"gave up the request {request.id}"
+    [entry] = [
+        each
+        for each in ledger_in_words.read_contest_entries(ContestFolder(season))
+        if each.kind == "round_request_closed"
+    ]
+    assert ledger_in_words.sentence(entry.event, Season(), str) == f"gave up the request {request.id}"
 
 
 def test_a_mistake_in_the_contest_file_takes_no_page_away(season, organizer) -> None:

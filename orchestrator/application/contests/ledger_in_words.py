@@ -14,7 +14,7 @@ ROLES = {Role.ORGANIZER: "an organizer", Role.RATER: "a rater", Role.BOARD: "a m
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ContestEntry:
     """An entry of a contest's ledger: its number, its time and its event."""
 
     number: int
@@ -27,11 +27,13 @@ class Deed:
         return self.event.kind
 
 
-def read_deeds(folder: ContestFolder) -> list[Deed]:
+def read_contest_entries(folder: ContestFolder) -> list[ContestEntry]:
     """Returns all entries of a contest's ledger that hold contest events, in order. Raises StoreFault."""
     with closing(folder.ledger()) as ledger:
         return [
-            Deed(entry.seq, entry.time, entry.event) for entry in ledger.read() if isinstance(entry.event, ContestEvent)
+            ContestEntry(entry.seq, entry.time, entry.event)
+            for entry in ledger.read()
+            if isinstance(entry.event, ContestEvent)
         ]
 
 

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 
 from orchestrator.application.contests import rescoring, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.contests.ledger_in_words import read_deeds
+from orchestrator.application.contests.ledger_in_words import read_contest_entries
 from orchestrator.application.publishing import bundles, published_bundles
 from orchestrator.bundles.layout import BundleKind
 from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
@@ -29,11 +29,11 @@ def rounds(visit: Visit) -> HttpResponseBase:
     """Shows every round of every task, open requests for rounds, and how earlier requests ended."""
     contest = visit.site.contest()
     asked, ended = {}, []
-    for deed in read_deeds(visit.site.folder):
-        if isinstance(deed.event, RoundRequested):
-            asked[deed.event.request] = deed.event
-        elif isinstance(deed.event, RoundRequestClosed):
-            ended.append((deed, asked[deed.event.request]))
+    for entry in read_contest_entries(visit.site.folder):
+        if isinstance(entry.event, RoundRequested):
+            asked[entry.event.request] = entry.event
+        elif isinstance(entry.event, RoundRequestClosed):
+            ended.append((entry, asked[entry.event.request]))
     return render(
         visit,
         "organize/rounds.html.j2",

@@ -3,7 +3,7 @@
 from django.http import Http404, HttpResponseBase
 
 from orchestrator.application.contests import ledger_in_words
-from orchestrator.application.contests.ledger_in_words import Deed
+from orchestrator.application.contests.ledger_in_words import ContestEntry
 from orchestrator.domain.contest_events import SubmissionRefused
 from orchestrator.domain.season import Entry
 from orchestrator.web.form_actions import act_once, redirect_after
@@ -15,10 +15,10 @@ from orchestrator.web.templating import render
 _REFUSALS_SHOWN = 200
 
 
-def refusals(visit: Visit) -> list[Deed]:
+def refusals(visit: Visit) -> list[ContestEntry]:
     """Returns the refusals of submissions, the latest first."""
-    deeds = ledger_in_words.read_deeds(visit.site.folder)
-    return [deed for deed in reversed(deeds) if isinstance(deed.event, SubmissionRefused)]
+    entries = ledger_in_words.read_contest_entries(visit.site.folder)
+    return [entry for entry in reversed(entries) if isinstance(entry.event, SubmissionRefused)]
 
 
 def submissions(visit: Visit) -> HttpResponseBase:

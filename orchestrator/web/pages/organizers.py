@@ -27,7 +27,7 @@ from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import contest_of
 
 _RECENT_REFUSALS = 10
-_DEEDS_PER_PAGE = 100
+_ENTRIES_PER_PAGE = 100
 _LINK = "invitation_link"
 
 
@@ -145,19 +145,19 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
     )
 
 
-def _shown_deeds(visit: Visit) -> list[ledger_in_words.Deed]:
-    """Returns the acts in the ledger that this organizer may see.
+def _shown_entries(visit: Visit) -> list[ledger_in_words.ContestEntry]:
+    """Returns the entries of the ledger that this organizer may see.
 
     Only their own teams see the pictures of an open week (U5). An organizer who is also on the review board sees no
     case in which they have a stake (U8).
     """
-    every, now = ledger_in_words.read_deeds(visit.site.folder), visit.site.clock()
+    every, now = ledger_in_words.read_contest_entries(visit.site.folder), visit.site.clock()
     if visit.site.unrestricted() is None:
         hidden = _hidden_appeals(visit)
         return [each for each in every if getattr(each.event, "appeal", "") not in hidden]
     contest = contest_of(visit)
 
-    def shown(state: State) -> list[ledger_in_words.Deed]:
+    def shown(state: State) -> list[ledger_in_words.ContestEntry]:
         seats = unrestricted_views.member_names(state, visit.actor.person)
         return [
             each
@@ -180,25 +180,25 @@ def _hidden_appeals(visit: Visit) -> frozenset[str]:
     return frozenset(each.id for each in season.appeals.values() if recusal.appeal_reason(season, each, person))
 
 
-def _kind_in_words(deed: ledger_in_words.Deed) -> str:
-    return deed.event.kind_in_words if isinstance(deed.event, FormatEvent) else deed.kind.replace("_", " ")
+def _kind_in_words(entry: ledger_in_words.ContestEntry) -> str:
+    return entry.event.kind_in_words if isinstance(entry.event, FormatEvent) else entry.kind.replace("_", " ")
 
 
 def ledger(visit: Visit) -> HttpResponseBase:
     """Shows the contest's ledger in words, the newest entries first."""
-    every = _shown_deeds(visit)
-    kinds = sorted({(deed.kind, _kind_in_words(deed)) for deed in every}, key=lambda each: each[1])
+    every = _shown_entries(visit)
+    kinds = sorted({(entry.kind, _kind_in_words(entry)) for entry in every}, key=lambda each: each[1])
     kind = visit.request.GET.get("kind", "")
-    shown = [deed for deed in reversed(every) if kind in ("", deed.kind)]
-    page = Paginator(shown, _DEEDS_PER_PAGE).get_page(visit.request.GET.get("page"))
+    shown = [entry for entry in reversed(every) if kind in ("", entry.kind)]
+    page = Paginator(shown, _ENTRIES_PER_PAGE).get_page(visit.request.GET.get("page"))
     names = names_of(visit.season)
     rows = [
         (
-            deed,
-            "The rules" if deed.event.actor == ACTOR else names(deed.event.actor),
-            ledger_in_words.sentence(deed.event, visit.season, names),
-            ledger_in_words.reason_of(deed.event),
+            entry,
+            "The rules" if entry.event.actor == ACTOR else names(entry.event.actor),
+            ledger_in_words.sentence(entry.event, visit.season, names),
+            ledger_in_words.reason_of(entry.event),
         )
-        for deed in page.object_list
+        for entry in page.object_list
     ]
     return render(visit, "organize/ledger.html.j2", rows=rows, page=page, kinds=kinds, kind=kind, total=len(shown))
