@@ -87,7 +87,7 @@ class PodBackend:
         raise UsageError("a pod has no images to build or to load; use --backend docker")
 
     def start(self, spec: SandboxSpec) -> Sandbox:
-        """Has this pod's player started, which must be up within the order's `ready_seconds`.
+        """Has this pod's player started, which must be up within `spec.limits.ready_seconds`.
 
         The pod decides the command and the device, as it does the limits.
 
