@@ -1,6 +1,7 @@
 """.dockerignore: the same files stay out as with the engine's own client."""
 
 import posixpath
+import sys
 import time
 from pathlib import PurePosixPath
 
@@ -62,6 +63,51 @@ def test_a_hostile_pattern_takes_no_time() -> None:
     begun = time.monotonic()
     assert not DockerIgnore("\n".join(["*a" * 40 + "b", "/".join(["**", "x"] * 60)]))(PurePosixPath(*["a" * 200] * 15))
     assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*" + "a" * 90 + "b", "*[" + "a" * 90 + "b]b", "*a" * 45 + "b", "**/" * 90 + "b", "**/a/" * 45 + "b"]
+)
+def test_no_step_is_taken_for_a_character(pattern) -> None:
+    """Ten thousand files and 64 KiB of patterns would take hours; only parts of paths and of patterns count."""
+
+    def calls(times: int) -> int:
+        found, taken = DockerIgnore(pattern * times), []
+        sys.setprofile(lambda _, event, __: taken.append(event))
+        try:
+            assert not found(PurePosixPath("a" * 200 * times))
+        finally:
+            sys.setprofile(None)
+        return len(taken)
+
+    assert calls(3) - calls(1) < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched", "others"),
+    [
+        ("[a^]x", ["ax", "^x"], ["bx"]),
+        ("[^^]", ["a"], ["^"]),
+        ("[c-a]", [], ["a", "b", "c"]),
+        ("[^c-a]", ["a", "b"], []),
+        ("[a-]", ["a", "-"], ["b"]),
+        ("[\\&&|~]", ["\\", "&", "|", "~"], ["a"]),
+        ("[]a]", ["]", "a"], ["b"]),
+        ("[a", ["[a"], ["a"]),
+        ("a\\", ["a\\"], ["a"]),
+        ("*a*", ["a", "bab"], ["b"]),
+        ("a*a", ["aa", "aba"], ["a", "aab"]),
+        ("*ab*ba", ["abba", "xabxba"], ["aba"]),
+        ("a+(b)|c.$", ["a+(b)|c.$"], ["aab", "c."]),
+        ("x/x", ["x/x", "x/x/x"], ["x"]),
+        ("**/**/x", ["x", "a/x", "a/b/x"], ["a"]),
+        ("x/**/**", ["x/y", "x"], ["a"]),
+    ],
+)
+def test_odd_patterns(pattern, matched, others) -> None:
+    """Classes, escapes and characters that regular expressions know stand for what they stand for in patterns."""
+    found = DockerIgnore(pattern)
+    assert [name for name in matched + others if found(PurePosixPath(name))] == matched
 
 
 @pytest.mark.parametrize("text", ["a\n" * 501, "a" * 70_000])
