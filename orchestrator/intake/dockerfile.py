@@ -12,6 +12,7 @@ from pathlib import Path
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
+from orchestrator.intake.archive import MAX_PROBLEMS
 
 FILE_NAME = "Dockerfile"
 MAX_BYTES = 256 * 1024
@@ -66,7 +67,9 @@ def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *,
     if not reader.stages:
         reader.problems.append(Problem(FILE_NAME, "no FROM", "begin with FROM sparring/base:cpu"))
     if reader.problems:
-        raise Rejected(str(path), reader.problems)
+        hidden = len(reader.problems) - MAX_PROBLEMS
+        more = [Problem(FILE_NAME, f"and {hidden} more problems like these")] if hidden > 0 else []
+        raise Rejected(str(path), reader.problems[:MAX_PROBLEMS] + more)
     return Dockerfile(tuple(dict.fromkeys(reader.bases)), reader.arguments)
 
 

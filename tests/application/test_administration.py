@@ -9,7 +9,7 @@ from orchestrator.application.contests.administration import SubmissionRequest, 
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.ids import canonical_json
-from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.signatures import fingerprint, verify_signature
 
 NOON = "2026-03-01T12:00:00.000+00:00"
@@ -44,6 +44,15 @@ def test_a_receipt_is_signed(cup) -> None:
     assert verify_signature(key, signature, canonical_json(document).encode())
     for name, forged in (("received", "2026-01-01T00:00:00.000+00:00"), ("attempts_left", 3), ("digest", "sha256:0")):
         assert not verify_signature(key, signature, canonical_json(document | {name: forged}).encode())
+
+
+def test_few_of_many_problems_are_on_record(cup) -> None:
+    """A submission may have thousands, a refusal costs no attempt, and everybody keeps the ledger."""
+    with cup.desk() as desk, pytest.raises(Rejected) as refusal:
+        desk.record_refusal(SubmissionRequest("One", "quarters"), [Problem("line", "x")] * 1000)
+    [refused] = cup.acts(contest_events.SubmissionRefused)
+    assert len(refused.problems) == len(refusal.value.problems) == 51
+    assert refused.problems[-1].endswith("and 950 more problems")
 
 
 def test_another_key_signs_nothing(cup) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.errors import Rejected
 from orchestrator.intake import dockerfile
+from orchestrator.intake.archive import MAX_PROBLEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -147,3 +148,11 @@ def test_a_missing_or_linked_file_is_refused(tmp_path) -> None:
     (tmp_path / "Dockerfile").symlink_to("/etc/hostname")
     with pytest.raises(Rejected, match="missing, or no plain file"):
         dockerfile.read_dockerfile(tmp_path)
+
+
+def test_few_of_many_problems_are_listed(read) -> None:
+    """Every one of a hundred thousand lines may be a problem."""
+    with pytest.raises(Rejected) as caught:
+        read("FROM sparring/base:cpu\n" + "x\n" * 1000)
+    assert len(caught.value.problems) == MAX_PROBLEMS + 1
+    assert caught.value.problems[-1].what == f"and {1000 - MAX_PROBLEMS} more problems like these"

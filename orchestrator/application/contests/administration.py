@@ -39,6 +39,8 @@ from orchestrator.signatures import SigningKey
 
 S = TypeVar("S", bound=BaseModel)
 _DAY_DIGITS = len("2026-11-23")
+_MAX_PROBLEMS = 50
+"""The most problems of one submission that a refusal records; the rest are counted."""
 _PROBLEM_LIMIT = 4000
 """The most characters of one problem that a refusal records."""
 Clock = Callable[[], datetime]
@@ -538,6 +540,8 @@ class ContestAdmin:
     def _record_refusal(
         self, submitted: SubmissionRequest, name: str, side: Side | None, problems: list[Problem]
     ) -> NoReturn:
+        shown, hidden = problems[:_MAX_PROBLEMS], len(problems) - _MAX_PROBLEMS
+        shown += [Problem("submission", f"and {hidden} more problems")] if hidden > 0 else []
         # Refused fields may hold characters that a record cannot keep: it keeps their printable form.
         self.append_event(
             contest_events.SubmissionRefused(
@@ -546,12 +550,12 @@ class ContestAdmin:
                 team=printable(submitted.team),
                 task=printable(submitted.task),
                 side=side,
-                problems=[printable(str(problem), _PROBLEM_LIMIT) for problem in problems],
+                problems=[printable(str(problem), _PROBLEM_LIMIT) for problem in shown],
                 arrival=submitted.arrival,
             )
         )
         called = name or submitted.package_name or submitted.folder or submitted.image
-        raise Rejected(f"submission {called}", problems)
+        raise Rejected(f"submission {called}", shown)
 
     def _free_id(self, name: str) -> str:
         """Returns an id that no submission and no baseline has: the name, or the name with a number."""
