@@ -31,8 +31,8 @@ from .world import (
     hidden_digests,
 )
 
-LABELS = rb"\D{1,40}".join(str(number % 4).encode() for number in range(8))
-"""The hidden labels in their order, whatever stands between them: see `Cup.write`."""
+LABELS = rb"\D{1,100}".join(str(number % 4).encode() for number in range(8))
+"""The hidden labels in their order, whatever stands between them, such as cells of a table: see `Cup.write`."""
 ALLAUTH = ("/account/login/", "/account/signup/", "/account/sessions/", "/account/logout/", "/account/inactive/")
 
 
@@ -90,6 +90,7 @@ def test_what_is_planted_would_be_found(world):
     for text in (
         b"0,1,2,3,0,1,2,3",
         b"<td>0</td><td>1</td><td>2</td><td>3</td><td>0</td><td>1</td><td>2</td><td>3</td>",
+        b"".join(b'<td data-label="What the picture really shows">%d</td>' % (number % 4) for number in range(8)),
     ):
         assert re.search(LABELS, text)
 
