@@ -220,6 +220,16 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+def print_fields(document: dict[str, Any], *, as_json: bool) -> None:
+    """Prints a document as JSON, or as a line for each field that is not None."""
+    if as_json:
+        print_json(document)
+        return
+    for name, value in document.items():
+        if value is not None:
+            out.print(f"{name:12} {safe_text(str(value), 2000)}", soft_wrap=True)
+
+
 def safe_text(text: str, limit: int = 300) -> str:
     """Returns a submission's text as it may be printed on a terminal: without control characters and markup."""
     return escape(printable(text, limit))

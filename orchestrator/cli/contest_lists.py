@@ -85,9 +85,7 @@ def submissions(
 ) -> None:
     """Show the received submissions in their order, and what became of each."""
     contest, found = seasons.read_contest(folder)
-    names = [each.name for each in contest.file.all_tasks]
-    if task is not None and task not in names:
-        raise UsageError(f"there is no task {task!r}; the tasks are {', '.join(names)}")
+    seasons.task_names(contest, task)  # raises UsageError for an unknown task
     if team is not None and team not in found.teams:
         known = f"there is {', '.join(found.teams)}" if found.teams else "add it with `sparring team add`"
         raise UsageError(f"there is no team {team!r}; {known}")

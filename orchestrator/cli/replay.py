@@ -15,6 +15,7 @@ from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.findings import Finding, FindingKind
 from orchestrator.domain.outcomes import answer_text
+from orchestrator.domain.text import counted_noun
 from orchestrator.execution.reproduction import (
     Inconsistency,
     QuestionRow,
@@ -117,7 +118,7 @@ def _print_sessions(finding: Finding, reproduction: Reproduction, answer: Answer
     out.print(f"repeated: the recorded questions and pauses, in fresh sandboxes that are told {repeats}")
     if finding.sequence:
         length = finding.length
-        description = f"{_question_count(length)}, {_batch_text(last)}"
+        description = f"{counted_noun(length, 'question')}, {_batch_text(last)}"
         out.print(f"the smallest sequence that shows it, in a fresh sandbox: {description}", soft_wrap=True)
         out.print(_table(list(enumerate(last.rows[:length])), answer))
         if finding.answer_alone is not None:
@@ -128,7 +129,7 @@ def _print_sessions(finding: Finding, reproduction: Reproduction, answer: Answer
         seed = "none" if session.seed is None else str(session.seed)
         same = sum(line.answer_on_record == line.answer_now for line in session.rows)
         out.print(
-            f"session {session.step} ({safe_text(session.purpose)}): {_question_count(len(session.rows))}, "
+            f"session {session.step} ({safe_text(session.purpose)}): {counted_noun(len(session.rows), 'question')}, "
             f"{_batch_text(session)}, "
             f"seed {seed}: {same} of {len(session.rows)} answers as then",
             soft_wrap=True,
@@ -140,11 +141,11 @@ def _print_sessions(finding: Finding, reproduction: Reproduction, answer: Answer
             if odd:
                 out.print(_table(odd, answer))
     if finding.kind is FindingKind.REFUSED:
-        out.print(f"{_question_count(reproduction.refused)} answered in play and refused or late now")
+        out.print(f"{counted_noun(reproduction.refused, 'question')} answered in play and refused or late now")
         return
     if reproduction.pairs:
         out.print(f"{reproduction.pairs_reproduced} of {reproduction.pairs} pairs of sequence and control show it now")
-    out.print(f"{_question_count(len(reproduction.inconsistencies))} with more than one decision now")
+    out.print(f"{counted_noun(len(reproduction.inconsistencies), 'question')} with more than one decision now")
     for inconsistency in reproduction.inconsistencies[:MAX_LINES]:
         out.print(f"  {_inconsistency_text(inconsistency, answer)}", soft_wrap=True)
     if len(reproduction.inconsistencies) > MAX_LINES:
@@ -218,10 +219,6 @@ def _inconsistency_text(inconsistency: Inconsistency, answer: AnswerText) -> str
         f"{safe_text(inconsistency.attack or 'clean')}, picture {inconsistency.picture}: "
         f"{'; '.join(map(place, inconsistency.decisions))}"
     )
-
-
-def _question_count(count: int) -> str:
-    return f"{count} question" if count == 1 else f"{count} questions"
 
 
 def _batch_text(session: ReproducedSession) -> str:

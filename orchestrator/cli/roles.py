@@ -31,7 +31,7 @@ def grant(
     record = validated(PersonRecord, id=id_, name=name)
     with seasons.administer(folder, by) as admin:
         roles.grant_role(admin, record, role)
-    _print_done({"granted": role.value, "person": id_, "name": name}, as_json=as_json)
+    console.print_fields({"granted": role.value, "person": id_, "name": name}, as_json=as_json)
 
 
 @app.command("revoke", epilog="Example: sparring role revoke cup rater person-4f2a --reason 'left the panel'")
@@ -47,7 +47,7 @@ def revoke(
     """Take a role from somebody, with a reason on record."""
     with seasons.administer(folder, by) as admin:
         roles.revoke_role(admin, person, role, reason)
-    _print_done({"revoked": role.value, "person": person, "reason": reason}, as_json=as_json)
+    console.print_fields({"revoked": role.value, "person": person, "reason": reason}, as_json=as_json)
 
 
 @app.command("list", epilog="Example: sparring role list cup")
@@ -61,11 +61,3 @@ def list_(folder: season.ContestDir, as_json: Json = False) -> None:
         return
     for role, each in rows:
         out.print(f"{role:10} {safe_text(each.id)} {safe_text(each.name)}", soft_wrap=True)
-
-
-def _print_done(done: dict[str, str], *, as_json: bool) -> None:
-    if as_json:
-        console.print_json(done)
-        return
-    for name, text in done.items():
-        out.print(f"{name:8} {safe_text(text, 2000)}", soft_wrap=True)

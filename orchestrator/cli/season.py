@@ -211,7 +211,7 @@ def withdraw(folder: ContestDir, submission: Submission, reason: Reason, by: By 
     """Withdraw a submission in its team's name. It stays in the ledger and counts as an attempt."""
     with seasons.administer(folder, by) as admin:
         admin.withdraw(submission, reason)
-    _print_done({"withdrawn": submission, "reason": reason}, as_json=as_json)
+    console.print_fields({"withdrawn": submission, "reason": reason}, as_json=as_json)
 
 
 @console.command
@@ -221,7 +221,7 @@ def disqualify(
     """Remove a submission from the ranking, and record the reason."""
     with seasons.administer(folder, by) as admin:
         admin.disqualify(submission, reason)
-    _print_done({"disqualified": submission, "reason": reason}, as_json=as_json)
+    console.print_fields({"disqualified": submission, "reason": reason}, as_json=as_json)
 
 
 @console.command
@@ -243,7 +243,7 @@ def set_source(
     with seasons.administer(folder, by) as admin:
         warnings = admin.correct_release(submission, reason, licence=licence, source=source)
     document = {"corrected": submission, "licence": licence, "source": source, "reason": reason}
-    _print_done(document | ({"warnings": warnings} if as_json else {}), as_json=as_json)
+    console.print_fields(document | ({"warnings": warnings} if as_json else {}), as_json=as_json)
     if not as_json:
         _print_warnings(warnings)
 
@@ -359,12 +359,3 @@ def _print_log_line(line: str) -> None:
 
 def _promotion_document(found: FormatEvent) -> dict[str, object]:
     return found.model_dump(mode="json", exclude={"kind", "actor", "task", "reason"})
-
-
-def _print_done(document: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        console.print_json(document)
-        return
-    for key, value in document.items():
-        if value is not None:
-            out.print(f"{key:12} {safe_text(str(value))}", soft_wrap=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
+from orchestrator.application.rounds import entry_images
 from orchestrator.application.submissions.load_image import load_packaged_image
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
@@ -60,7 +61,7 @@ def submit_package(
         steps.result("manifest", problems)
         if problems:
             admin.record_refusal(replace(submitted, name=request.name or submission_manifest.name), problems)
-        image_store = _image_store(backend)
+        image_store = entry_images.find_image_store(backend)
         if image_store is None:
             return admin.submit(submitted, backend, steps)
 
@@ -108,13 +109,6 @@ def _remove_if_abandoned(left: Path) -> None:
     """Removes a folder of a killed command; one that is locked by a running command stays."""
     with suppress(UsageError, StoreFault), lock_folder(left, "it is being read"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def _image_store(backend: Backend) -> ImageStore | None:
-    try:
-        return backend.image_store()
-    except UsageError:  # the backend has no images, and starts the folder
-        return None
 
 
 def _load_or_build_image(

@@ -56,7 +56,7 @@ def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]
     rules = admin.contest.format.rules.model_dump(mode="json")
     _check_rescorable(admin, rules)
     rescored = []
-    for task in seasons.task_names(admin, only):
+    for task in seasons.task_names(admin.contest, only):
         for name in (round_.name for round_ in admin.contest.format.rounds(admin.season, task)):
             folder = admin.folder.round(name, task)
             if not folder.exists:

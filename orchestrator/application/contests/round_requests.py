@@ -19,7 +19,7 @@ def request_round(admin: ContestAdmin, round_: str, task: str = "") -> RoundRequ
     Raises UsageError: there is no such round or task, the round cannot be played yet, or it is already requested.
     """
     with admin.alone():
-        for name in seasons.task_names(admin, task or None):
+        for name in seasons.task_names(admin.contest, task or None):
             rounds = {each.name: each for each in admin.contest.format.rounds(admin.season, name)}
             if round_ not in rounds:
                 known_rounds = f"the rounds are {', '.join(rounds)}" if rounds else "there is none yet"

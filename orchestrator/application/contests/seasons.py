@@ -204,9 +204,9 @@ def _try_to_update_reports(admin: ContestAdmin) -> None:
         report_writer.update_reports(admin)
 
 
-def task_names(admin: ContestAdmin, only: str | None = None) -> list[str]:
+def task_names(contest: Contest, only: str | None = None) -> list[str]:
     """Returns the names of the contest's tasks, or only the name `only`. Raises UsageError if there is no such task."""
-    names = [task.name for task in admin.contest.file.all_tasks]
+    names = [task.name for task in contest.file.all_tasks]
     if only is not None and only not in names:
         raise UsageError(f"there is no task {only!r}; the tasks are {', '.join(names)}")
     return names if only is None else [only]
@@ -279,7 +279,7 @@ def play_round(
     host.backend.clean_up()
     results_by_task = []
     parked: list[str] = []
-    for task in task_names(admin, only):
+    for task in task_names(admin.contest, only):
         one = task_round(admin, phase, task, host.backend)
         folder = admin.folder.round(phase, task)
         folder.create()
@@ -319,7 +319,7 @@ def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | 
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
         host = play_rounds.choose_target(admin.contest, Path(workspace), play_rounds.for_preview(how))
         estimates = []
-        for task in task_names(admin, only):
+        for task in task_names(admin.contest, only):
             one, folder = task_round(admin, phase, task, host.backend, dry_run=True), admin.folder.round(phase, task)
             estimates.append(play_rounds.preview_task(one, folder, host, Path(workspace)))
         return estimates
@@ -340,7 +340,7 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
             "to promote again and then play what is new, give --reason"
         )
     with admin.alone():  # between reading boards and recording outcomes, no team withdraws and no round continues
-        promoted = {task: _promotion(admin, first, task, reason) for task in task_names(admin, only)}
+        promoted = {task: _promotion(admin, first, task, reason) for task in task_names(admin.contest, only)}
         for event in promoted.values():
             admin.append_event(event)
     return promoted
@@ -349,7 +349,7 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
 def preview_promotion(admin: ContestAdmin, only: str | None = None) -> dict[str, FormatEvent]:
     """Returns the events that `promote` would append now, by task. Raises like it, but needs no reason."""
     first = _promoting_round(admin)
-    return {task: _promotion(admin, first, task, "") for task in task_names(admin, only)}
+    return {task: _promotion(admin, first, task, "") for task in task_names(admin.contest, only)}
 
 
 def promotion_warnings(admin: ContestAdmin, promoted: Mapping[str, FormatEvent]) -> dict[str, list[str]]:
@@ -364,7 +364,12 @@ def rounds_after_promotion(admin: ContestAdmin, only: str | None = None) -> list
     """
     names = _round_names(admin.contest, admin.season)
     later = names[names.index(_promoting_round(admin)) + 1 :]
-    return [(name, task) for task in task_names(admin, only) for name in later if admin.folder.round(name, task).exists]
+    return [
+        (name, task)
+        for task in task_names(admin.contest, only)
+        for name in later
+        if admin.folder.round(name, task).exists
+    ]
 
 
 def _promoting_round(admin: ContestAdmin) -> str:
@@ -408,7 +413,7 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
     Raises UsageError if that round was not played.
     """
     results = []
-    for task in task_names(admin, only):
+    for task in task_names(admin.contest, only):
         names = _round_names(admin.contest, admin.season)
         played_names = [name for name in names if admin.folder.round(name, task).exists]
         if phase is not None and phase not in played_names:

@@ -37,7 +37,7 @@ def admitter_with_builds(
 
     Build logs go below `folder`. The function raises like `Backend.admit`, and Rejected if a build fails.
     """
-    image_store = _image_store(backend)
+    image_store = find_image_store(backend)
     known = record or BuildRecord.of_user()
 
     def admitted(source: ImageSource) -> Image:
@@ -51,7 +51,7 @@ def admitter_with_builds(
 
 def admitter_without_builds(backend: Backend, record: BuildRecord | None = None) -> Callable[[ImageSource], Image]:
     """Returns a function that admits a source without building; an image not built yet has the digest of its files."""
-    image_store = _image_store(backend)
+    image_store = find_image_store(backend)
     known = record or BuildRecord.of_user()
 
     def admitted(source: ImageSource) -> Image:
@@ -79,10 +79,11 @@ def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> 
         return ""
 
 
-def _image_store(backend: Backend) -> ImageStore | None:
+def find_image_store(backend: Backend) -> ImageStore | None:
+    """Returns a backend's image store; None if it starts folders, or only images that others built."""
     try:
         return backend.image_store()
-    except UsageError:  # the backend starts folders, or only images that others built
+    except UsageError:
         return None
 
 
