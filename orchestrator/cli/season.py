@@ -8,7 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.application.contests import package_submission, picture_submission, report_writer, rescoring, seasons
+from orchestrator.application.contests import (
+    package_submission,
+    picture_submission,
+    promotion,
+    report_writer,
+    rescoring,
+    seasons,
+)
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
@@ -251,8 +258,8 @@ def set_source(
 def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
     """Promotes submissions to the next round and prints them; see `sparring round promote`."""
     with seasons.administer(folder, by) as admin:
-        promoted = seasons.promote(admin, task, reason)
-        warnings = seasons.promotion_warnings(admin, promoted)
+        promoted = promotion.promote(admin, task, reason)
+        warnings = promotion.promotion_warnings(admin, promoted)
     if as_json:
         documents = {name: _promotion_document(event) for name, event in promoted.items()}
         console.print_json({name: document | {"warnings": warnings[name]} for name, document in documents.items()})

@@ -14,7 +14,7 @@ import docker
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import package_submission, seasons
+from orchestrator.application.contests import package_submission, promotion, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.bundles.receipts import Receipt
@@ -132,13 +132,13 @@ class Cup:
     def promote(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Promotes submissions to the final round, and returns the attacks and defences."""
         with self.desk() as desk:
-            found = seasons.promote(desk, task)[task]
+            found = promotion.promote(desk, task)[task]
         return tuple(found.attacks), tuple(found.defences)
 
     def promote_again(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Promotes again, with a reason, after the final round was begun; returns the attacks and defences."""
         with self.desk() as desk:
-            found = seasons.promote(desk, task, "somebody left")[task]
+            found = promotion.promote(desk, task, "somebody left")[task]
         return tuple(found.attacks), tuple(found.defences)
 
     def entries(self) -> list[LedgerEntry]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import promotion, seasons
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
@@ -136,5 +136,5 @@ def test_promoting_after_the_final_was_begun_wants_a_reason(entered) -> None:
         entered.promote()
     assert len(entered.acts(FinalistsPromoted)) == 1
     with entered.desk() as desk:
-        seasons.promote(desk, "quarters", "a cheat was found late")
+        promotion.promote(desk, "quarters", "a cheat was found late")
     assert entered.acts(FinalistsPromoted)[-1].reason == "a cheat was found late"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import rescoring, seasons
+from orchestrator.application.contests import promotion, rescoring, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import round_record
 from orchestrator.application.rounds.execution_target import LocalTarget
@@ -170,7 +170,7 @@ def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
 def test_promotion_is_for_all_tasks_or_none(played) -> None:
     """Where the round of a second task was not played, nobody is promoted on the first."""
     with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
-        seasons.promote(desk)
+        promotion.promote(desk)
     assert played.acts(FinalistsPromoted) == []
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.application.contests import rescoring, seasons
+from orchestrator.application.contests import promotion, rescoring, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events, events
@@ -460,7 +460,7 @@ def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
     with entered.desk() as desk:
         (played,) = seasons.latest_results(desk, "initial", "quarters")
         with pytest.raises(UsageError, match="is not finished"):
-            seasons.promote(desk, "quarters")
+            promotion.promote(desk, "quarters")
     assert [part.submission for part in played.waiting] == ["defence_constant"]
     assert {cell.defence for cell in played.cells} == {"measure", "defence_honest"}
     shutil.move(away, kept)
@@ -478,5 +478,5 @@ def test_nobody_is_promoted_past_a_baseline_that_fails(cup) -> None:
     (played,) = cup.play("initial")
     assert len(played.alarms) == 1
     with cup.desk() as desk, pytest.raises(Rejected, match="The baseline measure failed on every picture"):
-        seasons.promote(desk, "quarters")
+        promotion.promote(desk, "quarters")
     assert cup.acts(FinalistsPromoted) == []

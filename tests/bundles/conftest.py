@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import promotion, seasons
 from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
@@ -110,7 +110,7 @@ class Cup:
     def promote(self) -> None:
         """Promotes submissions by the boards."""
         with seasons.administer(self.path, "tester") as desk:
-            seasons.promote(desk)
+            promotion.promote(desk)
 
     def publish(self, name: str, kind: str, **how: bool) -> Path:
         """Publishes a bundle beside the contest."""

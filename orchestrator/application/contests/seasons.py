@@ -1,8 +1,8 @@
-"""Opens a contest that runs over weeks, plays its rounds, and promotes submissions from one round to the next."""
+"""Opens a contest that runs over weeks, and plays its rounds."""
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,6 @@ from orchestrator.application.rounds import entry_images, play_rounds, round_rec
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader
 from orchestrator.domain import contest_events, events
-from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import RoundPlan, SeasonRound
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.season import Entry, Season
@@ -143,7 +142,7 @@ def rounds_to_check(contest: Contest) -> tuple[str, ...]:
     """
     folder = ContestFolder(contest.folder)
     if folder.exists and contest.path.name == folder.file.name:
-        return "", *_round_names(contest, Season())
+        return "", *round_names(contest, Season())
     return ("",) if contest.file.baselines or contest.file.submissions else ()
 
 
@@ -155,12 +154,12 @@ def season_problems(contest: Contest, roster: Roster) -> dict[str, list[Problem]
     """
     found = {
         name: [each for each in contest.format.roster_problems(roster, name) if each.place != "submissions"]
-        for name in _round_names(contest, Season())
+        for name in round_names(contest, Season())
     }
     return {name: problems for name, problems in found.items() if problems}
 
 
-def _round_names(contest: Contest, season: Season) -> tuple[str, ...]:
+def round_names(contest: Contest, season: Season) -> tuple[str, ...]:
     """Returns the names of a season's rounds on all tasks, each once."""
     rounds = (contest.format.rounds(season, task.name) for task in contest.file.all_tasks)
     return tuple(dict.fromkeys(each.name for some in rounds for each in some))
@@ -325,88 +324,6 @@ def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | 
         return estimates
 
 
-def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> dict[str, FormatEvent]:
-    """Records the outcome of the round that the format promotes from, on all tasks or on none; returns it by task.
-
-    Raises:
-        UsageError: the format promotes nobody; that round is not complete; or a later round was begun with the
-            submissions of an earlier promotion, and no `reason` is given.
-    """
-    first = _promoting_round(admin)
-    later_rounds = rounds_after_promotion(admin, only)
-    if later_rounds and not reason:
-        raise UsageError(
-            f"the {later_rounds[0][0]} round of {later_rounds[0][1]} was begun with those who went on; "
-            "to promote again and then play what is new, give --reason"
-        )
-    with admin.alone():  # between reading boards and recording outcomes, no team withdraws and no round continues
-        promoted = {task: _promotion(admin, first, task, reason) for task in task_names(admin.contest, only)}
-        for event in promoted.values():
-            admin.append_event(event)
-    return promoted
-
-
-def preview_promotion(admin: ContestAdmin, only: str | None = None) -> dict[str, FormatEvent]:
-    """Returns the events that `promote` would append now, by task. Raises like it, but needs no reason."""
-    first = _promoting_round(admin)
-    return {task: _promotion(admin, first, task, "") for task in task_names(admin.contest, only)}
-
-
-def promotion_warnings(admin: ContestAdmin, promoted: Mapping[str, FormatEvent]) -> dict[str, list[str]]:
-    """Returns warnings for organizers about a promotion, by task: see `Format.outcome_warnings`."""
-    return {task: admin.contest.format.outcome_warnings(admin.season, event) for task, event in promoted.items()}
-
-
-def rounds_after_promotion(admin: ContestAdmin, only: str | None = None) -> list[tuple[str, str]]:
-    """Returns the rounds after the promotion that were begun, as (round, task). With any, `promote` needs a reason.
-
-    Raises UsageError if the format promotes nobody.
-    """
-    names = _round_names(admin.contest, admin.season)
-    later = names[names.index(_promoting_round(admin)) + 1 :]
-    return [
-        (name, task)
-        for task in task_names(admin.contest, only)
-        for name in later
-        if admin.folder.round(name, task).exists
-    ]
-
-
-def _promoting_round(admin: ContestAdmin) -> str:
-    first: str = admin.contest.format.promotes_from
-    if not first:
-        raise UsageError(f"the format {admin.contest.file.format} promotes nobody from one round to another")
-    return first
-
-
-def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> FormatEvent:
-    """Returns the event with the outcome of a round's boards.
-
-    Raises:
-        UsageError: the round was not played, changed since it was recorded as complete, or lacks a submission that was
-            received later; or the boards have no outcome yet.
-        Rejected: a baseline that promotion is measured with failed on every picture.
-    """
-    path, known = _played_folder(admin, first, task), admin.season.played_rounds.get((first, task))
-    record, head = round_record.read_round(path)
-    again = f"run `sparring round run {admin.folder.path} {first}`"
-    if not record.round.closed or known is None or known.head != head:
-        raise UsageError(f"the round {first} of {task} is not finished; {again} to go on")
-    roster = {submission.id for submission in record.round.roster}
-    late = [entry.id for entry in admin.season.entries_of_task(task) if entry.is_active and entry.id not in roster]
-    if late:
-        raise UsageError(
-            f"{', '.join(late)} came after the round {first} of {task} was played; {again}: only what is new is played"
-        )
-    scoring = round_record.score_round(record, path)
-    if alarms := scoring.alarms():
-        raise Rejected(f"round {first} of {task}", [Problem("baseline", alarm) for alarm in alarms])
-    event = scoring.outcome(actor=admin.actor, task=task, reason=reason)
-    if event is None:
-        raise UsageError(f"nothing follows from the boards of the round {first} of {task} yet; see `sparring board`")
-    return event
-
-
 def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | None = None) -> list[Results]:
     """Returns the results of the round `phase` of each task, or of each task's latest round without it.
 
@@ -414,7 +331,7 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
     """
     results = []
     for task in task_names(admin.contest, only):
-        names = _round_names(admin.contest, admin.season)
+        names = round_names(admin.contest, admin.season)
         played_names = [name for name in names if admin.folder.round(name, task).exists]
         if phase is not None and phase not in played_names:
             raise UsageError(f"the round {phase!r} of {task} was not played")
@@ -504,15 +421,6 @@ def _check_rules(admin: ContestAdmin) -> None:
         )
 
 
-def _played_folder(admin: ContestAdmin, phase: str, task: str) -> Path:
-    folder = admin.folder.round(phase, task)
-    if not folder.exists:
-        raise UsageError(
-            f"the round {phase} of {task} was not played; run `sparring round run {admin.folder.path} {phase}`"
-        )
-    return folder.path
-
-
 def _admit_players(
     admin: ContestAdmin,
     phase: str,
@@ -594,7 +502,7 @@ def _source(admin: ContestAdmin, entry: Entry) -> ImageSource:
 
 def _reusable_rounds(admin: ContestAdmin, phase: str, task: str) -> Iterator[ReusableRound]:
     """Yields the played rounds before `phase`, the latest first."""
-    names = _round_names(admin.contest, admin.season)
+    names = round_names(admin.contest, admin.season)
     for name in reversed(names[: names.index(phase)]):
         folder = admin.folder.round(name, task)
         if folder.exists:

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import FileResponse, Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import rescoring, round_requests, round_states, seasons
+from orchestrator.application.contests import promotion, rescoring, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.ledger_in_words import read_contest_entries
 from orchestrator.application.publishing import bundles, published_bundles
@@ -102,9 +102,9 @@ def promote(visit: Visit) -> HttpResponseBase:
 
         def act(admin: ContestAdmin) -> None:
             with admin.alone():
-                if _promotion_digest(seasons.preview_promotion(admin)) != form.cleaned_data["shown"]:
+                if _promotion_digest(promotion.preview_promotion(admin)) != form.cleaned_data["shown"]:
                     raise UsageError(_CHANGED)
-                seasons.promote(admin, reason=form.cleaned_data["reason"])
+                promotion.promote(admin, reason=form.cleaned_data["reason"])
 
         problem, done = act_once(visit, form, act)
         if not problem:
@@ -115,8 +115,8 @@ def promote(visit: Visit) -> HttpResponseBase:
     obstacle = ""
     try:
         with visit.site.administer(visit.actor.person) as admin:
-            would, begun = seasons.preview_promotion(admin), seasons.rounds_after_promotion(admin)
-            warnings = seasons.promotion_warnings(admin, would)
+            would, begun = promotion.preview_promotion(admin), promotion.rounds_after_promotion(admin)
+            warnings = promotion.promotion_warnings(admin, would)
     except (Rejected, UsageError) as error:
         obstacle = str(error)
     lost = form if problem and obstacle else None
