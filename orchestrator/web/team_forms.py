@@ -108,7 +108,7 @@ class CorrectionForm(forms.Form):
     @classmethod
     def of_entry(cls, entry: Entry, data: Any = None) -> "CorrectionForm":
         """Returns the form with the licence and source that the ledger has now."""
-        return cls(data, initial={"licence": entry.licence, "source": entry.source}, auto_id="correct-%s")
+        return cls(data, initial={"licence": entry.licence, "source": entry.source})
 
     def clean(self) -> dict[str, Any]:
         """Refuses a correction that changes nothing."""

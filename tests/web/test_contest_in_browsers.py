@@ -232,6 +232,7 @@ def appeal(ben: Person) -> None:
     see(ben, "team-accused")
     ben.press("See the evidence, and appeal")
     assert "initial-quarters-finding-1" in ben.driver.page_source
+    ben.press("Appeal to the review board…")
     ben.fill(text="Our player draws no numbers.\nPlease look at both sessions.")
     see(ben, "appeal-form")
     ben.press("File the appeal")

@@ -443,6 +443,10 @@ def test_a_submission_is_withdrawn_and_corrected(cup, ada) -> None:
         ada.post(f"{address}correct/", {"licence": "MIT", "source": "https://example.org", "reason": "x"}).status_code
         == 400
     )
+    page = text_of(ada.get(address))
+    assert {f'href="{address}{act}/"' in page for act in ("correct", "withdraw")} == {True}
+    assert "<form" not in page.split("<main")[1]
+    assert "You cannot undo this." in text_of(ada.get(f"{address}withdraw/"))
     said = {"licence": "Apache-2.0", "source": "https://example.org", "reason": "it was named wrong"}
     assert ada.post(f"{address}correct/", said).status_code == 302
     assert ada.post(f"{address}withdraw/", {"reason": ""}).status_code == 400
@@ -458,6 +462,9 @@ def test_a_submission_is_withdrawn_and_corrected(cup, ada) -> None:
     assert "it was the wrong one" in page
     assert "Apache-2.0" in page
     assert f"{address}withdraw/" not in page
+    page = text_of(ada.get(f"{address}withdraw/"))
+    assert "This is not possible: it is withdrawn." in page
+    assert "<form" not in page.split("<main")[1]
 
 
 @pytest.fixture
@@ -492,6 +499,8 @@ def test_a_team_sees_its_results_and_appeals(cup, ada, bo, accused) -> None:
     assert ada.get(f"{address}findings/other/").status_code == 404
 
     said = {"about": label, "text": "Our server\nwas <warm>."}
+    assert f'href="{address}appeal/"' in page
+    assert f'value="{label}"' in text_of(ada.get(f"{address}appeal/"))
     assert ada.post(f"{address}appeal/", said | {"about": "other"}).status_code == 400
     assert ada.post(f"{address}appeal/", said).status_code == 302
     again = ada.post(f"{address}appeal/", said)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -177,7 +178,22 @@ def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
 
 def submission(visit: Visit, submission: str) -> HttpResponseBase:
     """Shows a received submission: its ledger entries, the findings against it, and what its team can do."""
-    return _render_submission(visit, _own_entry(visit, submission))
+    entry = _own_entry(visit, submission)
+    page = reports_of(visit.site).pages[visit.team]
+    return render(
+        visit,
+        "teams/submission.html.j2",
+        entry=entry,
+        state=_state_in_words(visit, entry),
+        key=visit.site.key_fingerprint,
+        history=next(one for one in page.submissions if one.entry.id == entry.id),
+        participations=[one for one in page.participations if one.part.id == entry.id],
+        findings=_findings(visit, entry),
+        labels=finding_labels(visit.site),
+        appeals=[each for each in visit.season.appeals.values() if each.submission == entry.id],
+        may_appeal=bool(_appealable(visit, entry)),
+        withdrawal_obstacle=_withdrawal_obstacle(visit, entry),
+    )
 
 
 def _own_entry(visit: Visit, submission: str) -> Entry:
@@ -205,81 +221,82 @@ def _state_in_words(visit: Visit, entry: Entry) -> str:
     return "takes part in rounds"
 
 
-def _render_submission(
-    visit: Visit,
-    entry: Entry,
-    problem: str = "",
-    *,
-    withdrawal: WithdrawForm | None = None,
-    correction: CorrectionForm | None = None,
-    appeal: AppealForm | None = None,
-) -> HttpResponseBase:
-    own = [each for each in visit.season.appeals.values() if each.submission == entry.id]
+def _appealable(visit: Visit, entry: Entry) -> list[tuple[str, str]]:
+    """Returns the subjects against which the team has not appealed yet."""
     labels = finding_labels(visit.site)
-    appealed = {labels.get(each.finding, DISQUALIFICATION) for each in own}
-    subjects = [each for each in _subjects(visit, entry) if each[0] not in appealed]
-    page = reports_of(visit.site).pages[visit.team]
-    bound = any(form is not None for form in (withdrawal, correction, appeal))
+    appealed = {
+        labels.get(each.finding, DISQUALIFICATION)
+        for each in visit.season.appeals.values()
+        if each.submission == entry.id
+    }
+    return [each for each in _subjects(visit, entry) if each[0] not in appealed]
+
+
+def _withdrawal_obstacle(visit: Visit, entry: Entry) -> str:
+    """Returns why a submission cannot be withdrawn, "" if it can."""
+    if not entry.is_active:
+        return f"it is {_state_in_words(visit, entry)}"
+    obstacle: str = visit.site.contest().format.withdrawal_obstacle(visit.season, entry.id)
+    return obstacle
+
+
+def _render_act(
+    visit: Visit, entry: Entry, act: str, form: forms.BaseForm, problem: str, obstacle: str = ""
+) -> HttpResponseBase:
+    """Returns the page of an act on a submission. `obstacle` is why it is not possible; the form is not shown then."""
     return render(
         visit,
-        "teams/submission.html.j2",
+        "teams/act.html.j2",
         entry=entry,
-        state=_state_in_words(visit, entry),
-        key=visit.site.key_fingerprint,
-        history=next(one for one in page.submissions if one.entry.id == entry.id),
-        participations=[one for one in page.participations if one.part.id == entry.id],
-        findings=_findings(visit, entry),
-        labels=labels,
-        appeals=own,
+        act=act,
+        form=form,
         problem=problem,
-        withdrawal=withdrawal or WithdrawForm(auto_id="withdraw-%s"),
-        withdrawal_obstacle=visit.site.contest().format.withdrawal_obstacle(visit.season, entry.id),
-        correction=correction or CorrectionForm.of_entry(entry),
-        appeal=appeal or (AppealForm(subjects, auto_id="appeal-%s") if subjects else None),
-        status=409 if problem else 400 if bound else 200,
+        obstacle=obstacle,
+        status=409 if problem else 400 if form.is_bound else 200,
     )
 
 
 @limited(RequestKind.ACT)
 def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
-    """Withdraws a submission, with a reason."""
-    entry, form = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None, auto_id="withdraw-%s")
+    """Withdraws a submission, with a reason. The page says before that it cannot be undone."""
+    entry, form, problem = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None), ""
     if form.is_valid():
         try:
             with visit.site.administer(visit.actor.person) as admin:
                 admin.withdraw(entry.id, form.cleaned_data["reason"])
         except SparringError as error:
-            return _render_submission(visit, entry, problem_text(error), withdrawal=form)
-        messages.success(visit.request, f"{entry.id} is withdrawn.")
-    elif form.is_bound:
-        return _render_submission(visit, entry, withdrawal=form)
-    return redirect(visit.team_url("submission", submission=entry.id))
+            problem = problem_text(error)
+        else:
+            messages.success(visit.request, f"{entry.id} is withdrawn.")
+            return redirect(visit.team_url("submission", submission=entry.id))
+    return _render_act(visit, entry, "withdraw", form, problem, _withdrawal_obstacle(visit, entry))
 
 
 @limited(RequestKind.ACT)
 def correct(visit: Visit, submission: str) -> HttpResponseBase:
     """Corrects a submission's licence and source (A6)."""
-    entry = _own_entry(visit, submission)
+    entry, problem = _own_entry(visit, submission), ""
     form = CorrectionForm.of_entry(entry, visit.request.POST or None)
     if form.is_valid():
         try:
             with visit.site.administer(visit.actor.person) as admin:
                 warnings = admin.correct_release(entry.id, form.cleaned_data["reason"], **form.changed_words())
         except SparringError as error:
-            return _render_submission(visit, entry, problem_text(error), correction=form)
-        messages.success(visit.request, "The record has it now. What it said before stays there too.")
-        for warning in warnings:
-            messages.warning(visit.request, warning)
-    elif form.is_bound:
-        return _render_submission(visit, entry, correction=form)
-    return redirect(visit.team_url("submission", submission=entry.id))
+            problem = problem_text(error)
+        else:
+            messages.success(visit.request, "The record has it now. What it said before stays there too.")
+            for warning in warnings:
+                messages.warning(visit.request, warning)
+            return redirect(visit.team_url("submission", submission=entry.id))
+    return _render_act(visit, entry, "correct", form, problem)
 
 
 @limited(RequestKind.APPEAL)
 def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
     """Appeals against a finding against a submission, or against its disqualification."""
-    entry = _own_entry(visit, submission)
-    form = AppealForm(_subjects(visit, entry), visit.request.POST or None, auto_id="appeal-%s")
+    entry, problem = _own_entry(visit, submission), ""
+    subjects = _appealable(visit, entry)
+    form = AppealForm(subjects or _subjects(visit, entry), visit.request.POST or None)
     if form.is_valid():
         ids = {each.label: each.id for each in _findings(visit, entry)}
         about = ids.get(form.cleaned_data["about"], "")
@@ -287,11 +304,12 @@ def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
             with visit.site.administer(visit.actor.person) as admin:
                 appeals.file_appeal(admin, visit.team, entry.id, form.cleaned_data["text"], finding=about)
         except SparringError as error:
-            return _render_submission(visit, entry, problem_text(error), appeal=form)
-        messages.success(visit.request, "Your appeal is filed. Its decision will stand on this page.")
-    elif form.is_bound:
-        return _render_submission(visit, entry, appeal=form)
-    return redirect(visit.team_url("submission", submission=entry.id))
+            problem = problem_text(error)
+        else:
+            messages.success(visit.request, "Your appeal is filed. You will find its decision on this page.")
+            return redirect(visit.team_url("submission", submission=entry.id))
+    nothing = "" if subjects else "there is nothing, or nothing more, against which the team can appeal"
+    return _render_act(visit, entry, "appeal", form, problem, nothing)
 
 
 def receipt(visit: Visit, submission: str) -> HttpResponseBase:
