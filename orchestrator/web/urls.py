@@ -71,6 +71,7 @@ PAGES: Sequence[Page] = (
     Page("my/<slug:team>/invitation/", teams.invite, "team-invitation", Right.TEAM),
     Page("my/<slug:team>/results/", teams.results, "team-results", Right.TEAM),
     Page("my/<slug:team>/submit/", submissions.submit, "submit", Right.TEAM),
+    Page("my/<slug:team>/submit/image/", submissions.submit_image, "submit-image", Right.TEAM),
     Page("my/<slug:team>/arrivals/<slug:arrival>/", submissions.arrival, "arrival", Right.TEAM),
     Page(
         "my/<slug:team>/arrivals/<slug:arrival>/fragment/",
@@ -138,6 +139,7 @@ WEEK_PAGES: Sequence[Page] = (
     Page("standing/", weeks.standing, "standing", Right.EVERYBODY),
     Page("money/", weeks.money, "money", Right.EVERYBODY),
     Page("my/<slug:team>/pictures/", attack_pictures.pictures, "team-pictures", Right.TEAM),
+    Page("my/<slug:team>/conflict/", attack_pictures.conflict, "team-conflict", Right.TEAM),
     Page("my/<slug:team>/pictures/<str:picture_id>/", attack_pictures.picture, "team-picture", Right.TEAM),
     Page("my/<slug:team>/pictures/<str:picture_id>/receipt/", attack_pictures.receipt, "picture-receipt", Right.TEAM),
     Page("organize/weeks/", week_desk.desk, "organize-weeks", Right.ORGANIZER),

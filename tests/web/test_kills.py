@@ -120,7 +120,7 @@ def join(browser: Browser, number: int, told: Acknowledged) -> None:
     told.sessions.append(browser.session)
     insist(browser, "/my/", {"team": team}, "/my/")
     told.teams.append(team)
-    said = {"way": "file", "task": "quarters"}
+    said = {"task": "quarters"}
     page = insist(
         browser, f"/my/t{number}/submit/", said, r"/my/.*/arrivals/\w+/", package(browser.service.home, number)
     )

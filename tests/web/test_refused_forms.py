@@ -234,6 +234,6 @@ def test_an_image_that_came_too_late_is_not_lost(world) -> None:
     with seasons.administer(world.folder, "desk") as admin:
         submission_closing.close_submissions(admin, "Everything is here.")
     image = "registry.example.org/reds/attack@sha256:" + "0" * 64
-    sent = {"way": "image", "task": "quarters", "side": "attack", "name": "late", "image": image}
-    told = page(cup_client(world, "Ada").post(f"/my/{world.ids['Reds']['team']}/submit/", sent), 409)
+    sent = {"task": "quarters", "side": "attack", "name": "late", "image": image}
+    told = page(cup_client(world, "Ada").post(f"/my/{world.ids['Reds']['team']}/submit/image/", sent), 409)
     assert image in copied(told)

@@ -176,7 +176,7 @@ def test_a_large_file_of_a_member_comes_through_the_form(application, team, cont
     client = client_of(team.account)
     client.get("/my/corner-shop/submit/")
     data, mark = bytes(range(256)) * 8000, "a-mark"
-    fields = {"csrfmiddlewaretoken": client.cookies["csrf"].value, "way": "file", "task": "digits"}
+    fields = {"csrfmiddlewaretoken": client.cookies["csrf"].value, "task": "digits"}
     form = "".join(
         f'--{mark}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
         for name, value in fields.items()

@@ -82,7 +82,7 @@ def upload(client, team, data: bytes, file_name="player.tar", task="quarters", *
     """Hands a file in."""
     file = io.BytesIO(data)
     file.name = file_name
-    return client.post(f"/my/{team}/submit/", {"way": "file", "task": task, "file": file} | more)
+    return client.post(f"/my/{team}/submit/", {"task": task, "file": file} | more)
 
 
 def admit(cup, arrival: str):
@@ -411,15 +411,16 @@ def test_an_image_is_named_by_its_digest(cup, ada) -> None:
     """One with a digest arrives; a tag alone is refused, with everything else that is wrong."""
     digest = "sha256:" + "ab" * 32
     said = {
-        "way": "image",
         "task": "quarters",
         "side": "attack",
         "name": "rook",
         "image": f"reg.example.org/r@{digest}",
     }
-    arrival = arrival_in(ada.post("/my/rooks/submit/", said))
+    assert 'href="/my/rooks/submit/image/"' in text_of(ada.get("/my/rooks/submit/"))
+    assert 'name="image"' in text_of(ada.get("/my/rooks/submit/image/"))
+    arrival = arrival_in(ada.post("/my/rooks/submit/image/", said))
     assert digest in text_of(ada.get(f"/my/rooks/arrivals/{arrival}/"))
-    answer = ada.post("/my/rooks/submit/", said | {"image": "example.org/r:latest", "name": "No Name"})
+    answer = ada.post("/my/rooks/submit/image/", said | {"image": "example.org/r:latest", "name": "No Name"})
     assert answer.status_code == 409
     page = text_of(answer)
     assert "@sha256:" in page

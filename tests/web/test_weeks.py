@@ -191,7 +191,7 @@ def test_a_team_hands_in_a_picture_and_gets_a_genuine_receipt(world, tmp_path) -
     client = world.client("Fay")
 
     def send(data: bytes):
-        return client.post("/my/foxes/pictures/", {"act": "upload", "file": SimpleUploadedFile("a.png", data)})
+        return client.post("/my/foxes/pictures/", {"file": SimpleUploadedFile("a.png", data)})
 
     assert send(png(77)).status_code == 302
     picture = acts(world.folder, events.PictureReceived)[-1].picture
@@ -745,9 +745,10 @@ def test_the_page_of_a_picture_leads_to_the_appeal(world) -> None:
 
 def test_the_form_for_pictures_says_what_it_takes(world) -> None:
     """Grey in a contest of grey pictures, in their size; and nothing before a defence is published."""
-    assert "A PNG of 8 x 8 pixels in grey, of at most 1 MiB." in (
-        world.client("Fay").get("/my/foxes/pictures/").content.decode()
-    )
+    page = world.client("Fay").get("/my/foxes/pictures/").content.decode()
+    assert "A PNG of 8 x 8 pixels in grey, of at most 1 MiB." in page
+    assert "can be handed in today, by the calendar of Europe/Berlin." in page
+    assert 'href="/my/foxes/conflict/"' in page
 
 
 def test_no_picture_is_asked_for_before_a_defence_is_published(service, tmp_path) -> None:
@@ -846,7 +847,7 @@ def test_a_member_of_the_same_organization_gets_no_mail_of_an_appeal(world, mail
 
 def test_conflicts_are_said_in_words(world) -> None:
     """On the forms of members and of teams, and in the list of one's own."""
-    for client, page in ((world.client("Bea"), "/board/conflicts/"), (world.client("Oda"), "/my/owls/pictures/")):
+    for client, page in ((world.client("Bea"), "/board/conflicts/"), (world.client("Oda"), "/my/owls/conflict/")):
         text = client.get(page).content.decode()
         assert [each for each in ("another stake", "co-author of the last 48 months") if each not in text] == []
     own = world.client("Bea").get("/board/conflicts/").content.decode()
@@ -905,12 +906,7 @@ def noted(world, kind):
 
 def test_programs_of_a_team_declare_a_conflict(world) -> None:
     """The entry is the one of the form; only of one's own team, with a member there is, of a kind that is declared."""
-    assert (
-        world.client("Fay")
-        .post("/my/foxes/pictures/", {"act": "conflict", "member": "b2", "source": "advisor"})
-        .status_code
-        == 302
-    )
+    assert world.client("Fay").post("/my/foxes/conflict/", {"member": "b2", "source": "advisor"}).status_code == 302
     send, said = program(world, "Fay"), {"member": "b3", "source": "co_author"}
     assert send("/conflicts?team=foxes").json() == {
         "members": ["b1", "b2", "b3"],

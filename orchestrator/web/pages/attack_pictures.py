@@ -68,25 +68,16 @@ class TeamConflictForm(forms.Form):
 
 @limited(RequestKind.SUBMISSION)
 def pictures(visit: Visit) -> HttpResponseBase:
-    """Shows a team's pictures and those whose ruling it may appeal against; takes a picture, or declares a conflict."""
+    """Shows a team's pictures and those whose ruling it may appeal against, and takes a picture."""
     contest, request, now = contest_of(visit), visit.request, visit.site.clock()
-    act = request.POST.get("act", "")
     shape = attack_pictures.task_shape(visit.site.contest())
-    upload = PictureForm(shape, *((request.POST, request.FILES) if act == "upload" else ()))
-    members = contest.read(lambda state: sorted(state.board.members))
-    conflict = TeamConflictForm(members, request.POST if act == "conflict" else None)
+    form = PictureForm(shape, *((request.POST, request.FILES) if request.method == "POST" else ()))
     problem = ""
-    if act == "upload" and upload.is_valid():
+    if form.is_valid():
         whole = last_byte_time(request, visit.site.clock)
-        problem = attempt(lambda _: _take_in(visit, contest, shape, upload.cleaned_data["file"], whole), visit)
-    elif act == "conflict" and conflict.is_valid():
-        said = conflict.cleaned_data
-        declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
-        problem = attempt(lambda at: board_conflicts.declare(contest, visit.actor.person, declared, at), visit)
+        problem = attempt(lambda _: _take_in(visit, contest, shape, form.cleaned_data["file"], whole), visit)
         if not problem:
-            messages.success(request, "The conflict is on the record: this member sees no case of yours.")
-    if request.method == "POST" and not problem and (upload if act == "upload" else conflict).is_valid():
-        return redirect(visit.team_url("team-pictures"))
+            return redirect(visit.team_url("team-pictures"))
 
     def shown(state: State) -> dict[str, Any]:
         day = local_day(now, state.zone)
@@ -96,18 +87,40 @@ def pictures(visit: Visit) -> HttpResponseBase:
             "contestable": unrestricted_views.contestable_pictures(state, visit.team, now),
             "admitted": visit.team in state.admitted,
             "left": max(0, left),
+            "zone": state.zone,
             "week": state.week,
             "is_any_published": any(each.published_at is not None for each in state.defences.values()),
+            "has_board": bool(state.board.members),
         }
 
     return render(
         visit,
         "weeks/team_pictures.html.j2",
-        form=upload,
-        conflict=conflict,
+        form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if upload.is_bound or conflict.is_bound else 200,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
         **contest.read(shown),
+    )
+
+
+@limited(RequestKind.ACT)
+def conflict(visit: Visit) -> HttpResponseBase:
+    """Declares a conflict of the team with a member of the board."""
+    contest, problem = contest_of(visit), ""
+    form = TeamConflictForm(contest.read(lambda state: sorted(state.board.members)), visit.request.POST or None)
+    if form.is_valid():
+        said = form.cleaned_data
+        declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
+        problem = attempt(lambda at: board_conflicts.declare(contest, visit.actor.person, declared, at), visit)
+        if not problem:
+            messages.success(visit.request, "The conflict is on the record: this member sees no case of yours.")
+            return redirect(visit.team_url("team-pictures"))
+    return render(
+        visit,
+        "weeks/team_conflict.html.j2",
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
     )
 
 

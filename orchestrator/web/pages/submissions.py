@@ -42,24 +42,36 @@ _DAY_DIGITS = len("2026-11-23")
 
 @limited(RequestKind.SUBMISSION)
 def submit(visit: Visit) -> HttpResponseBase:
-    """Submits a file, or an image by its digest. Records the arrival with its time; admission follows later."""
+    """Submits a file. Records the arrival with its time; admission follows later."""
     request, contest = visit.request, visit.site.contest()
-    tasks = [task.name for task in contest.file.all_tasks]
-    pictures = bool(contest.format.picture_formats())
-    by_image = request.method == "POST" and request.POST.get("way") == "image"
-    by_file = request.method == "POST" and not by_image
-    file_form = FileForm(
-        tasks,
-        request.POST if by_file else None,
-        request.FILES if by_file else None,
-        pictures=pictures,
-        auto_id="file-%s",
+    posted = request.method == "POST"
+    formats = [str(each) for each in contest.format.picture_formats()]
+    form = FileForm(
+        _task_names(visit), request.POST if posted else None, request.FILES if posted else None, pictures=bool(formats)
     )
-    image_form = ImageForm(tasks, contest.format.programs, request.POST if by_image else None, auto_id="image-%s")
-    used, problem = image_form if by_image else file_form, ""
-    if used.is_valid():
+    return _submit(visit, form, "teams/submit.html.j2", pictures=formats, commands=_commands(visit))
+
+
+@limited(RequestKind.SUBMISSION)
+def submit_image(visit: Visit) -> HttpResponseBase:
+    """Submits an image by its digest. Records the arrival with its time; admission follows later."""
+    contest = visit.site.contest()
+    if contest.format.picture_formats():
+        raise Http404
+    form = ImageForm(_task_names(visit), contest.format.programs, visit.request.POST or None)
+    return _submit(visit, form, "teams/submit_image.html.j2")
+
+
+def _task_names(visit: Visit) -> list[str]:
+    return [task.name for task in visit.site.contest().file.all_tasks]
+
+
+def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: object) -> HttpResponseBase:
+    """Takes in what a valid form submits and redirects to the arrival, or returns the form's page."""
+    problem = ""
+    if form.is_valid():
         try:
-            arrival = _take_in(visit, used)
+            arrival = _take_in(visit, form)
         except SparringError as error:
             problem = problem_text(error)
         else:
@@ -67,16 +79,13 @@ def submit(visit: Visit) -> HttpResponseBase:
     today = format_time(visit.site.clock())[:_DAY_DIGITS]
     return render(
         visit,
-        "teams/submit.html.j2",
-        file_form=file_form,
-        image_form=None if pictures else image_form,
-        used=used,
-        pictures=[str(each) for each in contest.format.picture_formats()],
+        template,
+        form=form,
         problem=problem,
-        tries=list(submission_allowance.tries_left(visit.season, contest, visit.team, today)),
+        tries=list(submission_allowance.tries_left(visit.season, visit.site.contest(), visit.team, today)),
         window=visit.site.submission_window(visit.season),
-        commands=_commands(visit.team, tasks),
-        status=409 if problem else 400 if used.is_bound else 200,
+        status=409 if problem else 400 if form.is_bound else 200,
+        **more,
     )
 
 
@@ -104,10 +113,10 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     return arrival
 
 
-def _commands(team: str, tasks: list[str]) -> tuple[str, str]:
+def _commands(visit: Visit) -> tuple[str, str]:
     """Returns the commands that submit a file of any size: sign in, and submit."""
-    address = web_settings().address
-    options = f"--team {shlex.quote(team)} --task {tasks[0] if len(tasks) == 1 else 'TASK'}"
+    address, tasks = web_settings().address, _task_names(visit)
+    options = f"--team {shlex.quote(visit.team)} --task {tasks[0] if len(tasks) == 1 else 'TASK'}"
     return f"sparring login {address}", f"sparring submit --to {address} {options} FILE"
 
 
