@@ -1,13 +1,18 @@
-"""Forms of which a page has one for each row of a list, such as each waiting team."""
+"""Forms about one row of a list, such as one of the teams that wait. Each is on a page of its own.
+
+Two forms on one page would lose what somebody typed into one of them when the other is sent.
+"""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
 
 from django import forms
+from django.http import HttpRequest
 from django.utils.html import format_html
 
 Row = tuple[Mapping[str, str], str]
-"""The values of the hidden fields of a row's form, and the row's name in its labels."""
+"""The values of a form's hidden fields, which identify the row, and the row's name."""
 
 
 class RowForm(forms.Form):
@@ -18,26 +23,20 @@ class RowForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, about: str = "", **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
-        about = about or " ".join(str((data or {}).get(name, "")) for name in self.row_fields)
+        self.about = about
         for field in self.fields.values():
             if field.label and "{}" in field.label:
-                field.label = format_html(str(field.label), about)
+                field.label = format_html(str(field.label), about or "this row")
+
+    @classmethod
+    def of_request(cls, request: HttpRequest, rows: Iterable[Row]) -> Self:
+        """Returns the form that a request sends or asks for. Its `about` is "" if its row is not in the list."""
+        given = request.POST if request.method == "POST" else request.GET
+        row = {name: str(given.get(name, "")) for name in cls.row_fields}
+        about = next((name for values, name in rows if values == row), "")
+        return cls(request.POST, about=about) if request.method == "POST" else cls(about=about, initial=row)
 
 
-def row_forms(kind: type[RowForm], rows: Iterable[Row], sent: forms.BaseForm | None = None) -> list[RowForm]:
-    """Returns a form for each row: the sent one with what was typed, the others empty."""
-    data = sent.data if isinstance(sent, kind) else {}
-    return [
-        kind(
-            data if data and all(data.get(name) == row[name] for name in kind.row_fields) else None,
-            about=about,
-            initial=dict(row),
-            auto_id=f"{kind.__name__.lower()}-{number}-%s",
-        )
-        for number, (row, about) in enumerate(rows, 1)
-    ]
-
-
-def lost_form(sent: forms.BaseForm | None, *shown: Iterable[forms.BaseForm]) -> forms.BaseForm | None:
-    """Returns the sent form if its row no longer exists, so that the page can still show what was typed; else None."""
-    return sent if sent is not None and not any(form.is_bound for several in shown for form in several) else None
+def row_links(address: str, rows: Iterable[Row]) -> list[tuple[str, str]]:
+    """Returns the address of each row's form and the name of the row."""
+    return [(f"{address}?{urlencode(values)}", name) for values, name in rows]

@@ -70,6 +70,7 @@ def page_context(request: HttpRequest) -> dict[str, object]:
         "visit": visit,
         "contest": site.contest().file,
         "closes_itself": site.contest().format.closes_itself,
+        "people_grade": site.contest().format.human_grading() is not None,
         "messages": get_messages(request),
     }
 

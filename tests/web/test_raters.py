@@ -418,7 +418,8 @@ def test_organizers_are_told_why_nothing_is_planned(rating):
     said = client.post("/organize/grading/", {"task": "digits", "act": "plan"})
     assert said.status_code == 409
     assert "was not played" in said.content.decode()
-    said = client.post("/organize/grading/", {"task": "digits", "act": "more", "appeals": "reds: 3"})
+    said = client.post("/organize/grading/more/", {"task": "digits", "appeals": "reds: 3"})
+    assert said.status_code == 400
     assert "write SUBMISSION=3,17" in said.content.decode()
     assert client.post("/organize/grading/", {"task": "cats", "act": "plan"}).status_code == 409
     assert len(events_of(rating)) == 1

@@ -1,8 +1,11 @@
 """A form that is refused loses nothing that somebody typed: it is shown again with it, or its text is, to be copied."""
 
+import html
 import re
+from collections.abc import Iterable
 
 import pytest
+from django.http import HttpResponse, HttpResponseBase
 from django.test import override_settings
 
 from orchestrator.application.contests import seasons, submission_closing
@@ -14,6 +17,8 @@ from tests import postgresql
 
 from . import week_world
 from .conftest import ADDRESS, acts, empty_tables
+from .test_rights import filled
+from .test_weeks import address as week_address
 from .week_world import PEOPLE, SECOND, WeekWorld
 from .world import PEOPLE as CUP_PEOPLE
 
@@ -21,6 +26,7 @@ TEXT = 'It is "plain" <b>code</b>.\r\n\r\nTwo of us ran it.'
 """What somebody typed: lines, and what HTML has to escape."""
 SHOWN = "It is &quot;plain&quot; &lt;b&gt;code&lt;/b&gt;.\r\n\r\nTwo of us ran it."
 DESK = "/organize/weeks/"
+"""Where the pages of organizers' acts begin."""
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +69,9 @@ def copied(page: str) -> list[str]:
 
 
 def test_the_desk_of_organizers_keeps_what_was_typed(weeks) -> None:
-    """In the form of that row, with the one error; the forms of other rows stay empty."""
+    """In the form of that row, with the one error."""
     typed = "not yet: see " + "x" * 500
-    told = page(weeks.client("Org").post(DESK, {"act": "admit", "team": "owls", "preprint": typed}), 400)
+    told = page(weeks.client("Org").post(f"{DESK}admit/", {"team": "owls", "preprint": typed}), 400)
     assert is_typed("preprint", typed, told)
     assert told.count(typed) == 1
     assert told.count('<ul class="wrong"') == 1
@@ -73,17 +79,17 @@ def test_the_desk_of_organizers_keeps_what_was_typed(weeks) -> None:
 
 def test_a_payment_that_was_noted_meanwhile_is_not_lost(weeks) -> None:
     """Its form is not on the page any more: the reference is shown to be copied."""
-    sent = {"act": "stake", "defence": "d3", "reference": "by bank, 2027-01-25, 7/19"}
-    assert weeks.client("Org").post(DESK, sent).status_code == 302
-    assert copied(page(weeks.client("Org").post(DESK, sent), 409)) == [sent["reference"]]
+    address, sent = f"{DESK}stake/", {"defence": "d3", "reference": "by bank, 2027-01-25, 7/19"}
+    assert weeks.client("Org").post(address, sent).status_code == 302
+    assert copied(page(weeks.client("Org").post(address, sent), 409)) == [sent["reference"]]
 
 
 def test_a_refused_seat_keeps_the_name_and_the_case(weeks) -> None:
     """A name that no seat has is told in one line, and both fields hold what was typed."""
     with seasons.administer(weeks.folder, "desk", weeks.clock) as admin:
         grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
-    sent = {"act": "seat", "person": PEOPLE["Nell"], "member": "Nell of B", "case": f"appeal:{weeks.appeals['kites']}"}
-    told = page(weeks.client("Org").post(DESK, sent), 409)
+    sent = {"person": PEOPLE["Nell"], "member": "Nell of B", "case": f"appeal:{weeks.appeals['kites']}"}
+    told = page(weeks.client("Org").post(f"{DESK}seat/", sent), 409)
     assert is_typed("member", "Nell of B", told)
     assert is_typed("case", sent["case"], told)
     assert told.count("letters, digits, ., _ and -") == 1
@@ -148,8 +154,8 @@ def test_a_decision_that_came_too_late_is_not_lost(weeks) -> None:
 
 def test_a_refused_waiver_keeps_its_reason(weeks) -> None:
     """It is of another conflict by now, or of none: the text is shown to be copied."""
-    waive = {"act": "waive", "member": "b1", "team": "kites", "reason": "It is another faculty."}
-    told = page(weeks.client("Bo").post("/board/conflicts/", waive), 409)
+    waive = {"member": "b1", "team": "kites", "reason": "It is another faculty."}
+    told = page(weeks.client("Bo").post("/board/conflicts/waive/", waive), 409)
     assert copied(told) == ["It is another faculty."]
 
 
@@ -237,3 +243,49 @@ def test_an_image_that_came_too_late_is_not_lost(world) -> None:
     sent = {"task": "quarters", "side": "attack", "name": "late", "image": image}
     told = page(cup_client(world, "Ada").post(f"/my/{world.ids['Reds']['team']}/submit/image/", sent), 409)
     assert image in copied(told)
+
+
+def forms_to_type_into(page: str) -> list[str]:
+    """Returns the forms of a page that have a field in which somebody types or chooses something."""
+    forms = re.findall(r"<form.*?</form>", page.split("<main", 1)[-1], re.DOTALL)
+    hidden = re.compile(r'<input[^>]*type="hidden"')
+    return [each for each in forms if re.search("<(input|select|textarea)", hidden.sub("", each))]
+
+
+def assert_one_form(answers: Iterable[tuple[str, HttpResponseBase]]) -> None:
+    """Fails for an answer with two forms to type into: whoever sends one loses what they typed into the other."""
+    seen = set()
+    for where, answer in answers:
+        answer.close()
+        if isinstance(answer, HttpResponse) and answer.status_code == 200 and "text/html" in answer["Content-Type"]:
+            found = forms_to_type_into(answer.content.decode())
+            assert len(found) < 2, where
+            seen.update(found)
+    assert len(seen) > 5
+
+
+def test_no_page_has_two_forms_to_type_into(world) -> None:
+    """Of a tournament, whoever opens it."""
+    from orchestrator.web.urls import PAGES
+
+    assert_one_form(
+        (f"{who.name} at {page.route}", world.client(who).get(filled(world, page, who)))
+        for who in CUP_PEOPLE
+        for page in PAGES
+    )
+
+
+def test_no_page_of_weeks_has_two_forms_to_type_into(weeks) -> None:
+    """Of an unrestricted contest, whoever opens it; a page about a row of a list is opened for each row."""
+    from orchestrator.web.urls import PAGES, WEEK_PAGES
+
+    with seasons.administer(weeks.folder, "desk", weeks.clock) as admin:
+        grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
+    desk = weeks.client("Org").get(DESK).content.decode()
+    rows = [html.unescape(each) for each in re.findall(rf'href="({DESK}\w+/[^"]+)"', desk)]
+    assert {each.partition("?")[0] for each in rows} == {f"{DESK}{act}/" for act in ("seat", "admit", "stake")}
+    plain = [f"/{page.route}" for page in PAGES if "<" not in page.route]
+    own = [week_address(weeks, page) for page in WEEK_PAGES]
+    assert_one_form(
+        (f"{name} at {each}", weeks.client(name).get(each)) for name in PEOPLE for each in (*plain, *own, *rows)
+    )

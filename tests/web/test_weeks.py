@@ -434,8 +434,8 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
     contest.tick(world.now)
     with seasons.administer(world.folder, "desk", world.clock) as admin:
         grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
-    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "b4"}
-    assert world.client("Org").post("/organize/weeks/", seat).status_code == 302
+    seat = {"person": PEOPLE["Nell"], "member": "b4"}
+    assert world.client("Org").post("/organize/weeks/seat/", seat).status_code == 302
     member = world.client("Nell")
     listed = set(re.findall(r"/board/cases/(overrule:\w+)/", member.get("/board/").content.decode()))
     assert listed == {f"overrule:{own[each]}" for each in ("rejected", "waits", "open", "reported")}
@@ -446,22 +446,24 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
     assert "500.00 EUR to owls, because of d3" in member.get("/board/").content.decode()
     assert "1 payment owed" in world.client("Org").get("/organize/").content.decode()
     desk = world.client("Org").get("/organize/weeks/").content.decode()
-    assert "Reference of the payment for <bdi>500.00 EUR to owls</bdi>" in desk
-    [award] = re.findall(r'name="award" value="([^"]+)"', desk)
+    [payment] = re.findall(r'href="(/organize/weeks/payment/[^"]+)">Record the payment of <bdi>500.00 EUR', desk)
+    form = world.client("Org").get(html.unescape(payment)).content.decode()
+    assert "Reference of the payment for <bdi>500.00 EUR to owls</bdi>" in form
+    [award] = re.findall(r'name="award" value="([^"]+)"', form)
     assert "The award of 500.00 EUR to owls" in member.get(f"/board/cases/withhold:{award}/").content.decode()
-    paid = {"act": "paid", "award": award, "reference": "by bank, 7/19"}
-    assert world.client("Org").post("/organize/weeks/", paid).status_code == 302
+    paid = {"award": award, "reference": "by bank, 7/19"}
+    assert world.client("Org").post("/organize/weeks/payment/", paid).status_code == 302
     assert "by bank, 7/19" in world.client().get("/money/").content.decode()
     own_page = world.client("Oda").get("/my/owls/submissions/d3/").content.decode()
     assert (
         '<span dir="auto">Paid: the prize of d3 for 90 days</span>: <span dir="auto">by bank, 7/19</span>' in own_page
     )
     assert "It cannot be withdrawn any more: the prize for 90 days was paid." in own_page
-    assert "Withdraw d3" not in own_page
+    assert "/withdraw/" not in own_page
     refused = world.client("Oda").post("/my/owls/submissions/d3/withdraw/", {"reason": "We are done with it."})
     assert refused.status_code == 409
     assert "We are done with it." in refused.content.decode()
-    assert "Withdraw d1" in world.client("Oda").get("/my/owls/submissions/d1/").content.decode()
+    assert "Withdraw it…" in world.client("Oda").get("/my/owls/submissions/d1/").content.decode()
     assert "1 payment owed" not in world.client("Org").get("/organize/").content.decode()
 
 
@@ -593,11 +595,16 @@ def test_the_standing_of_another_day_is_shown(world) -> None:
 def test_organizers_seat_members_and_admit_teams(world) -> None:
     """The desk notes a preprint; a refused act says why."""
     client = world.client("Org")
-    admit = {"act": "admit", "team": "owls", "preprint": "https://arxiv.example/2"}
-    assert client.post("/organize/weeks/", admit).status_code == 302
+    desk, page = "/organize/weeks/", "/organize/weeks/admit/"
+    assert f'href="{page}?team=owls">Admit <bdi>owls</bdi>' in client.get(desk).content.decode()
+    assert "You cannot undo this." in client.get(f"{page}?team=owls").content.decode()
+    admit = {"team": "owls", "preprint": "https://arxiv.example/2"}
+    assert client.post(page, admit).status_code == 302
     assert acts(world.folder, events.AttackerAdmitted)[-1].team == "owls"
-    assert client.post("/organize/weeks/", admit).status_code == 409
-    assert client.post("/organize/weeks/", {"act": "admit", "team": "kites"}).status_code == 400
+    assert client.post(page, admit).status_code == 409
+    assert client.post(page, {"team": "kites"}).status_code == 400
+    gone = client.get(f"{page}?team=owls", follow=True)
+    assert (gone.redirect_chain[-1][0], "That was done already." in gone.content.decode()) == (desk, True)
 
 
 def test_organizers_read_who_did_what(world) -> None:
@@ -630,14 +637,14 @@ def test_an_organizer_on_the_board_finds_no_case_of_a_conflict(world) -> None:
         for name in ("Bea", "Bo"):
             grant_role(admin, PersonRecord(id=PEOPLE[name], name=name), Role.ORGANIZER)
         grant_role(admin, PersonRecord(id=PEOPLE["Nell"], name="Nell"), Role.BOARD)
-    declare = {"act": "declare", "team": "kites", "source": "declared"}
+    declare = {"team": "kites", "source": "declared"}
     assert f"appealed for kites against the ruling on the picture {picture}" in (
         world.client("Bo").get("/organize/ledger/").content.decode()
     )
     assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302  # too few may decide it now
     assert f"<code>appeal:{appeal}</code>" in world.client("Org").get("/organize/weeks/").content.decode()
-    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "o1", "case": f"appeal:{appeal}"}
-    assert world.client("Org").post("/organize/weeks/", seat).status_code == 302
+    seat = {"person": PEOPLE["Nell"], "member": "o1", "case": f"appeal:{appeal}"}
+    assert world.client("Org").post("/organize/weeks/seat/", seat).status_code == 302
     assert f"as o1 for the case appeal:{appeal} alone" in world.client("Org").get("/organize/ledger/").content.decode()
     for name in ("Bea", "Bo"):
         seen = "".join(world.client(name).get(each).content.decode() for each in pages)
@@ -821,8 +828,11 @@ def test_a_member_of_the_same_organization_sees_no_case(world) -> None:
     own = world.client("Bo").get("/board/conflicts/").content.decode()
     assert "<bdi>owls</bdi>: an address of the same organization" in own
     for name in ("Bea", "Bix"):
-        waive = {"act": "waive", "member": "b2", "team": "owls", "reason": "It is another faculty."}
-        assert world.client(name).post("/board/conflicts/", waive).status_code == 302
+        link = "/board/conflicts/waive/?member=b2&amp;team=owls"
+        assert f'href="{link}"' in world.client(name).get("/board/conflicts/").content.decode()
+        assert "b2 and owls" in world.client(name).get(html.unescape(link)).content.decode()
+        waive = {"member": "b2", "team": "owls", "reason": "It is another faculty."}
+        assert world.client(name).post("/board/conflicts/waive/", waive).status_code == 302
     assert "d3 of owls" in world.client("Bo").get("/board/").content.decode()
 
 
@@ -861,16 +871,17 @@ def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
     appeal = f"appeal:{world.appeals['kites']}"
     organizer, desk = world.client("Org"), "/organize/weeks/"
     assert appeal not in organizer.get(desk).content.decode()
-    declare = {"act": "declare", "team": "kites", "source": "declared"}
+    declare = {"team": "kites", "source": "declared"}
     assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302
     assert f"<code>{appeal}</code>" in organizer.get(desk).content.decode()
     pages = {name: world.client(name).get("/board/").content.decode() for name in ROLES[Role.BOARD]}
     assert [name for name, page in pages.items() if "More members are needed" in page] == ["Bix"]
     case = world.client("Bix").get(f"/board/cases/{appeal}/").content.decode()
     assert "Too few members may vote on this case" in case
-    seat = {"act": "seat", "person": PEOPLE["Nell"], "member": "o1"}
-    assert organizer.post(desk, seat | {"case": "appeal:0"}).status_code == 409
-    assert organizer.post(desk, seat | {"case": appeal}).status_code == 302
+    form, seat = "/organize/weeks/seat/", {"person": PEOPLE["Nell"], "member": "o1"}
+    assert f"<code>{appeal}</code>" in organizer.get(f"{form}?person={PEOPLE['Nell']}").content.decode()
+    assert organizer.post(form, seat | {"case": "appeal:0"}).status_code == 409
+    assert organizer.post(form, seat | {"case": appeal}).status_code == 302
     assert appeal not in organizer.get(desk).content.decode()
     assert f"/board/cases/{appeal}/" in world.client("Nell").get("/board/").content.decode()
     assert "d3 of owls" not in world.client("Nell").get("/board/").content.decode()
@@ -893,7 +904,7 @@ def test_a_declared_conflict_hides_the_cases_of_the_team(world) -> None:
     """b2 declares one with the foxes, and sees none of their pictures from then on."""
     client, picture = world.client("Bo"), world.pictures["broken"]
     assert client.get(f"/pictures/{picture}/").status_code == 200
-    declare = {"act": "declare", "team": "foxes", "source": "declared"}
+    declare = {"team": "foxes", "source": "declared"}
     assert client.post("/board/conflicts/", declare).status_code == 302
     assert client.get(f"/pictures/{picture}/").status_code == 404
     assert picture not in client.get(f"/weeks/{WEEK}/").content.decode()
@@ -962,7 +973,7 @@ def test_programs_waive_a_coincidence_as_the_page_does(world) -> None:
     assert first("/board/conflicts/waive", said).status_code == 201
     assert first("/board/conflicts/waive", said).status_code == 409
     assert contest.read(lambda state: state.board.recusal("b4", ["herons"], world.now.date())) != ""
-    assert world.client("Bix").post("/board/conflicts/", {"act": "waive", **said}).status_code == 302
+    assert world.client("Bix").post("/board/conflicts/waive/", said).status_code == 302
     by_program, by_form = noted(world, events.ConflictWaived)
     assert {**by_program, "actor": "b3", "by": "b3"} == by_form
     assert first("/board/conflicts").json()["waivable"] == []
@@ -976,9 +987,9 @@ def test_conflicts_are_counted_as_acts(world, monkeypatch) -> None:
 
     monkeypatch.setitem(rate_limits.LIMITS, RequestKind.ACT, Limit(1, 3600, "few"))
     declare = {"team": "foxes", "source": "declared"}
-    assert world.client("Bo").post("/board/conflicts/", {"act": "declare", **declare}).status_code == 302
+    assert world.client("Bo").post("/board/conflicts/", declare).status_code == 302
     assert program(world, "Bo")("/board/conflicts", declare).status_code == 429
-    assert world.client("Bo").post("/board/conflicts/", {"act": "declare", **declare}).status_code == 429
+    assert world.client("Bo").post("/board/conflicts/", declare).status_code == 429
 
 
 @pytest.fixture

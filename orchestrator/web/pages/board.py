@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
@@ -28,7 +29,7 @@ from orchestrator.web.pages import errors
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
-from orchestrator.web.row_forms import RowForm, lost_form, row_forms
+from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.team_forms import REASON_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of, png
@@ -67,7 +68,7 @@ class WaiverForm(RowForm):
     row_fields = ("member", "team")
     member = forms.CharField(widget=forms.HiddenInput)
     team = forms.CharField(widget=forms.HiddenInput)
-    reason = forms.CharField(max_length=REASON_LIMIT, label="<bdi>{}</bdi>: why it is none")
+    reason = forms.CharField(max_length=REASON_LIMIT, label="Why it is none")
 
 
 class OwnConflictForm(forms.Form):
@@ -176,36 +177,64 @@ def case_picture(visit: Visit, case: str) -> HttpResponseBase:
 
 @limited(RequestKind.ACT)
 def conflicts(visit: Visit) -> HttpResponseBase:
-    """Shows the member's own conflicts and the waivable ones of other members; declares or waives one."""
-    contest, request = contest_of(visit), visit.request
+    """Shows the member's own conflicts and the waivable ones of other members, and declares a conflict."""
+    contest, problem = contest_of(visit), ""
     member, now = _member(visit, contest), visit.site.clock()
-    teams = contest.read(lambda state: sorted(state.season.teams))
-    is_waiver = request.POST.get("act") == "waive"
-    form = OwnConflictForm(teams, request.POST if request.POST.get("act") == "declare" else None)
-    waiver = WaiverForm(request.POST) if is_waiver else None
-    sent, problem = waiver or form, ""
-    if request.method == "POST" and sent.is_valid():
-        problem = attempt(lambda at: _note_conflict(contest, member, sent, at), visit)
+    form = OwnConflictForm(contest.read(lambda state: sorted(state.season.teams)), visit.request.POST or None)
+    if form.is_valid():
+        said = form.cleaned_data
+        declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
+        problem = attempt(lambda at: board_conflicts.declare(contest, _seated(member), declared, at), visit)
         if not problem:
-            messages.success(request, "It is on the record.")
+            messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
-
     own = contest.read(lambda state: board_conflicts.own_conflicts(state, member, now.date()))
-    others = contest.read(lambda state: board_conflicts.waivable_conflicts(state, member, now))
-    waivers = row_forms(
-        WaiverForm, (({"member": who, "team": team}, f"{who} and {team}") for who, team in others), waiver
-    )
     return render(
         visit,
         "weeks/conflicts.html.j2",
         member=member,
         form=form,
         own=[(each.team, SOURCE_WORDS[each.source]) for each in own],
-        waivers=waivers,
+        waivers=row_links(reverse("waive-conflict"), _waivable(contest, member, now)),
         problem=problem,
-        lost=lost_form(waiver, waivers),
-        status=REFUSED if problem else 400 if request.method == "POST" else 200,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
     )
+
+
+@limited(RequestKind.ACT)
+def waive(visit: Visit) -> HttpResponseBase:
+    """Waives a computed conflict of another member."""
+    contest, problem = contest_of(visit), ""
+    member, now = _member(visit, contest), visit.site.clock()
+    form = WaiverForm.of_request(visit.request, _waivable(contest, member, now))
+    if form.is_valid():
+        said = form.cleaned_data
+        row = (said["member"], said["team"], said["reason"])
+        problem = attempt(lambda at: board_conflicts.waive(contest, _seated(member), *row, at), visit)
+        if not problem:
+            messages.success(visit.request, "It is on the record.")
+            return redirect("board-conflicts")
+    if not form.is_bound and not form.about:
+        return redirect("board-conflicts")
+    return render(
+        visit,
+        "weeks/waive.html.j2",
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
+    )
+
+
+def _waivable(contest: UnrestrictedContest, member: str, now: datetime) -> list[Row]:
+    others = contest.read(lambda state: board_conflicts.waivable_conflicts(state, member, now))
+    return [({"member": who, "team": team}, f"{who} and {team}") for who, team in others]
+
+
+def _seated(member: str) -> str:
+    """Returns a member's name on the board. Raises UsageError if no organizer has seated this person."""
+    if not member:
+        raise UsageError("you have no seat on the board yet; ask the organizers")
+    return member
 
 
 def _member(visit: Visit, contest: UnrestrictedContest) -> str:
@@ -242,15 +271,3 @@ def _act(
 def _require_question(found: Case, question: str) -> None:
     if question not in {each.question for each in found.choices}:
         raise UsageError("this question does not belong to this case; load the page again")
-
-
-def _note_conflict(contest: UnrestrictedContest, member: str, form: OwnConflictForm | WaiverForm, at: datetime) -> None:
-    """Declares or waives the conflict of a valid form. Raises UsageError and Rejected."""
-    if not member:
-        raise UsageError("you have no seat on the board yet; ask the organizers")
-    said = form.cleaned_data
-    if isinstance(form, OwnConflictForm):
-        declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
-        board_conflicts.declare(contest, member, declared, at)
-        return
-    board_conflicts.waive(contest, member, said["member"], said["team"], said["reason"], at)

@@ -4,12 +4,14 @@ No page of a rater names a submission, a team or another rater's answer: a rando
 pages of all items of a kind have the same form.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from orchestrator.application.grading import human_grading, raters
 from orchestrator.application.grading.rating_desk import RaterView
@@ -21,7 +23,7 @@ from orchestrator.web import rating
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
-from orchestrator.web.row_forms import RowForm, lost_form, row_forms
+from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.templating import render
 
 PICTURE_SECONDS = 600
@@ -179,56 +181,80 @@ class TaskRow:
 
 
 def grading(visit: Visit) -> HttpResponseBase:
-    """Shows the raters and their progress; plans a grading, asks for more answers, or counts the answers."""
-    sent = MoreForm(visit.request.POST) if visit.request.POST.get("act") == "more" else None
+    """Shows the raters and their progress; plans a grading, or counts the answers."""
     problem = ""
     if visit.request.method == "POST":
         try:
-            said = _act(visit, sent)
+            said = _act(visit)
         except SparringError as error:
             problem = str(error)
         else:
-            if said:
-                messages.success(visit.request, said)
-                return _see_other("grading")
+            messages.success(visit.request, said)
+            return _see_other("grading")
     holders = raters.role_holders(visit.season, visit.site.folder.key())
     grades = visit.site.contest().format.human_grading() is not None
     tasks = _task_rows(visit, {each.rater: each.name for each in holders}) if grades else []
-    planned = [each.task for each in tasks if each.progress is not None]
-    more = row_forms(MoreForm, (({"task": task}, task) for task in planned), sent)
     return render(
         visit,
         "organize/grading.html.j2",
         status=_REFUSED if problem else 200,
         problem=problem,
-        lost=lost_form(sent, more),
-        more=dict(zip(planned, more, strict=True)),
         grades=grades,
         holders=holders,
         eligible=sum(not each.problems for each in holders),
         tasks=tasks,
+        more={name: address for address, name in row_links(reverse("grading-more"), _planned_tasks(tasks))},
     )
 
 
-def _act(visit: Visit, form: MoreForm | None) -> str:
-    """Does the act that an organizer requested and returns a message about it, "" if the form has errors.
+def more_answers(visit: Visit) -> HttpResponseBase:
+    """Asks raters for the missing answers about a task and for answers about pictures for which teams appealed."""
+    problem = ""
+    tasks = _task_rows(visit, {}) if visit.site.contest().format.human_grading() is not None else []
+    form = MoreForm.of_request(visit.request, _planned_tasks(tasks))
+    if form.is_valid():
+        try:
+            with visit.site.administer(visit.actor.person) as admin:
+                chosen = raters.eligible_raters(admin.season, admin.folder.key())
+                asked = form.cleaned_data["appeals"]
+                said = _planned(human_grading.plan_more(admin, asked, chosen, _known_task(visit)))
+        except SparringError as error:
+            problem = str(error)
+        else:
+            messages.success(visit.request, said)
+            return _see_other("grading")
+    if not form.is_bound and not form.about:
+        return redirect("grading")
+    return render(
+        visit,
+        "organize/grading_more.html.j2",
+        form=form,
+        problem=problem,
+        status=_REFUSED if problem else 400 if form.is_bound else 200,
+    )
 
-    Raises SparringError.
-    """
-    task, act = visit.request.POST.get("task", ""), visit.request.POST.get("act", "")
+
+def _planned_tasks(tasks: Iterable[TaskRow]) -> list[Row]:
+    return [({"task": each.task}, each.task) for each in tasks if each.progress is not None]
+
+
+def _known_task(visit: Visit) -> str:
+    """Returns the task that a request names. Raises UsageError if the contest has no such task."""
+    task = visit.request.POST.get("task", "")
     if task not in [section.name for section in visit.site.contest().file.all_tasks]:
         raise UsageError("there is no such task; load the page again")
+    return task
+
+
+def _act(visit: Visit) -> str:
+    """Does the act that an organizer requested and returns a message about it. Raises SparringError."""
+    task = _known_task(visit)
     with visit.site.administer(visit.actor.person) as admin:
+        if visit.request.POST.get("act") == "count":
+            human_grading.count_answers(admin)
+            return "The board counts every answer that was given so far."
         chosen = raters.eligible_raters(admin.season, admin.folder.key())
-        match act:
-            case "plan":
-                return _planned(human_grading.plan_grading(admin, chosen, task))
-            case "more" if form is not None and form.is_valid():
-                return _planned(human_grading.plan_more(admin, form.cleaned_data["appeals"], chosen, task))
-            case "count":
-                human_grading.count_answers(admin)
-                return "The board counts every answer that was given so far."
-    return ""
+        return _planned(human_grading.plan_grading(admin, chosen, task))
 
 
 def _planned(event: FormatEvent) -> str:

@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from orchestrator.application.contests import board_cases, unrestricted_views
 from orchestrator.application.contests.administration import validated
@@ -20,7 +21,7 @@ from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.state import DefenceStatus, State
 from orchestrator.web.rights import Visit
-from orchestrator.web.row_forms import RowForm, lost_form, row_forms
+from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
 
@@ -65,6 +66,7 @@ class _PaymentForm(RowForm):
         max_length=_REFERENCE_LIMIT,
         label="Reference of the payment for <bdi>{}</bdi>",
         error_messages={"required": "Give the reference of the payment."},
+        help_text="Such as the number of the bank transfer. It is published.",
     )
 
 
@@ -82,47 +84,75 @@ class PrizeForm(_PaymentForm):
     award = forms.CharField(widget=forms.HiddenInput)
 
 
-_FORMS: Mapping[str, type[RowForm]] = {
-    "seat": SeatForm,
-    "admit": AdmissionForm,
-    "stake": StakeForm,
-    "paid": PrizeForm,
-}
-"""The forms by the act that the page sends."""
-
-
 def desk(visit: Visit) -> HttpResponseBase:
-    """Shows what waits for the organizers, with a form for each act, and does the act of a sent form."""
-    contest, problem, now = contest_of(visit), "", visit.site.clock()
-    sent = None
-    if visit.request.method == "POST":
-        kind = _FORMS.get(visit.request.POST.get("act", ""))
-        sent = kind(visit.request.POST) if kind else None
-        if sent is None or sent.is_valid():
-            problem = attempt(lambda at: _act(visit, contest, sent, at), visit)
-            if not problem:
-                messages.success(visit.request, "It is on the record.")
-                return redirect("organize-weeks")
+    """Shows what waits for the organizers, with a link to the page of each act."""
+    contest, now = contest_of(visit), visit.site.clock()
     found = contest.read(waiting)
     own_seats = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
-    shown = {
-        "seats": row_forms(SeatForm, (({"person": each.id}, each.name) for each in found["unseated"]), sent),
-        "admissions": row_forms(AdmissionForm, (({"team": each}, each) for each in found["not_admitted"]), sent),
-        "stakes": row_forms(StakeForm, (({"defence": each}, each) for each in found["not_staked"]), sent),
-        "payments": row_forms(
-            PrizeForm, (({"award": each}, f"{amount} to {team}") for each, team, amount in found["unpaid"]), sent
-        ),
-    }
     return render(
         visit,
         "weeks/desk.html.j2",
-        problem=problem,
-        lost=lost_form(sent, *shown.values()),
-        status=REFUSED if problem else 400 if sent is not None else 200,
         seated=found["seated"],
         short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
         unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now, own_seats)),
-        **shown,
+        links={act: row_links(reverse(act), rows) for act, rows in _rows(found).items()},
+    )
+
+
+def seat(visit: Visit) -> HttpResponseBase:
+    """Seats a person on the review board."""
+    return _act_page(visit, "seat-member", SeatForm)
+
+
+def admit(visit: Visit) -> HttpResponseBase:
+    """Admits a team with a preprint to attack."""
+    return _act_page(visit, "admit-team", AdmissionForm)
+
+
+def stake(visit: Visit) -> HttpResponseBase:
+    """Records that a team paid its stake."""
+    return _act_page(visit, "record-stake", StakeForm)
+
+
+def payment(visit: Visit) -> HttpResponseBase:
+    """Records that an award or a refund was paid."""
+    return _act_page(visit, "record-payment", PrizeForm)
+
+
+def _rows(found: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """Returns the rows of what `waiting` found, by the names of the pages of their acts."""
+    return {
+        "seat-member": [({"person": each.id}, each.name) for each in found["unseated"]],
+        "admit-team": [({"team": each}, each) for each in found["not_admitted"]],
+        "record-stake": [({"defence": each}, each) for each in found["not_staked"]],
+        "record-payment": [({"award": each}, f"{amount} to {team}") for each, team, amount in found["unpaid"]],
+    }
+
+
+def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
+    """Shows the form of an act about one row, and does the act of a sent form.
+
+    Without such a row, redirects to the list, or shows why the sent form was refused and what was typed into it.
+    """
+    contest, problem, now = contest_of(visit), "", visit.site.clock()
+    form = kind.of_request(visit.request, _rows(contest.read(waiting))[act])
+    if form.is_valid():
+        problem = attempt(lambda at: _act(visit, contest, form, at), visit)
+        if not problem:
+            messages.success(visit.request, "It is on the record.")
+            return redirect("organize-weeks")
+    if not form.is_bound and not form.about:
+        messages.info(visit.request, "That was done already. Here is what waits now.")
+        return redirect("organize-weeks")
+    own_seats = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
+    return render(
+        visit,
+        "weeks/desk_act.html.j2",
+        act=act,
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
+        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
     )
 
 
@@ -143,12 +173,10 @@ def waiting(state: State) -> dict[str, Any]:
     }
 
 
-def _act(visit: Visit, contest: UnrestrictedContest, sent: RowForm | None, at: datetime) -> None:
+def _act(visit: Visit, contest: UnrestrictedContest, form: RowForm, at: datetime) -> None:
     """Does the act of a valid form. Raises UsageError and Rejected."""
-    if sent is None:
-        raise UsageError("nothing was chosen; choose one of the actions on this page")
-    said, actor = sent.cleaned_data, visit.actor.person
-    match sent:
+    said, actor = form.cleaned_data, visit.actor.person
+    match form:
         case SeatForm():
             if said["case"] and contest.read(lambda state: not board_cases.exists(state, said["case"])):
                 raise UsageError("there is no such case; its id is listed on this page")
