@@ -1,5 +1,6 @@
 """The state of a contest, folded from its ledger: teams, entries, rounds, rules, requests. No store, no clock."""
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -172,6 +173,9 @@ class Season:
     published_bundles: list[contest_events.BundlePublished] = field(default_factory=list)
     appeals: dict[str, Appeal] = field(default_factory=dict)
     _handed_in: int = 0
+    _answered: int = 0
+    _latest_answers: dict[str, int] = field(default_factory=dict)
+    """For each team, how many arrivals had an outcome when its latest one got one."""
 
     def apply(self, event: contest_events.ContestEvent, time: str) -> None:
         """Applies one event of the contest, with its time."""
@@ -260,6 +264,8 @@ class Season:
         if arrival:
             closed = replace(self.arrivals[arrival], outcome=outcome, submission=submission, problems=problems)
             self.arrivals[arrival] = closed
+            self._answered += 1
+            self._latest_answers[closed.team] = self._answered
             self.pending_arrivals.pop(arrival, None)
 
     def _apply_to_roles(self, act: contest_events.ContestEvent) -> None:
@@ -323,6 +329,19 @@ class Season:
         waiting = [each.people for each in self.pending_arrivals.values() if (each.team, each.task) == (team, task)]
         every = [*self.teams.get(team, ()), *(person for people in waiting for person in people)]
         return list({person.identity_key: person for person in reversed(every)}.values())[::-1]
+
+    def admission_queue(self) -> list[Arrival]:
+        """Returns the arrivals without an outcome in the order in which workers admit them.
+
+        Teams take turns: the next is that of the team whose latest outcome is longest ago, and of several without any,
+        that of the first in the ledger. So a team that submits a lot keeps only itself waiting.
+        """
+        before = Counter[str]()
+        turns: list[tuple[int, int, Arrival]] = []
+        for arrival in self.pending_arrivals.values():
+            turns.append((before[arrival.team], self._latest_answers.get(arrival.team, 0), arrival))
+            before[arrival.team] += 1
+        return [arrival for *_, arrival in sorted(turns, key=lambda turn: turn[:2])]
 
     def sides_by_task(self, person: Person, *, except_teams: Iterable[str] = ()) -> dict[str, set[Side]]:
         """Returns the tasks on which a person takes part in any team, each with the person's sides (rule A1).

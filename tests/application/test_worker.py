@@ -51,6 +51,14 @@ def arrive(cup, name: str, team: str = "One", kind: str = "attack_noop") -> str:
         return arrivals.record_arrival(admin, HandIn(team, "quarters", file_name=path.name), path).id
 
 
+def junk(cup, name: str, team: str) -> str:
+    """Has a file arrive for a team that is no archive, which is refused; returns the arrival."""
+    path = cup.path / f"{name}.zip"
+    path.write_text(name)
+    with seasons.administer(cup.folder.path, f"person-{team}", cup.clock) as admin:
+        return arrivals.record_arrival(admin, HandIn(team, "quarters", file_name=path.name), path).id
+
+
 def work(cup) -> list[CompletedWork]:
     """Does what waits, and returns what was done."""
     done: list[CompletedWork] = []
@@ -68,6 +76,12 @@ def answers(cup) -> list[str]:
     """Returns the arrivals that events answer, in their order."""
     kinds = (contest_events.SubmissionReceived, contest_events.SubmissionRefused, contest_events.ArrivalMatched)
     return [entry.event.arrival for entry in cup.entries() if isinstance(entry.event, kinds)]
+
+
+def test_no_team_waits_for_all_that_another_submits(cup) -> None:
+    """The worker takes a team's second arrival when each other team had its turn."""
+    ids = [junk(cup, name, team) for name, team in (("a", "One"), ("b", "One"), ("c", "One"), ("d", "Two"))]
+    assert [each.id for each in work(cup)] == [ids[0], ids[3], ids[1], ids[2]]
 
 
 @pytest.mark.slow

@@ -265,6 +265,19 @@ def test_arrivals_wait_in_order_until_they_are_answered() -> None:
     assert {arrival.time for arrival in season.arrivals.values()} == {NOON}
 
 
+def test_no_team_waits_for_all_that_another_submits() -> None:
+    """Teams take turns, also with what came while others waited; a team's own stay in their order."""
+    teams = [("a", "One"), ("b", "One"), ("c", "One"), ("d", "Two"), ("e", "Two"), ("f", "Three")]
+    season = folded(*(arrived(letter * 16, team_name) for letter, team_name in teams))
+    assert [arrival.id[0] for arrival in season.admission_queue()] == ["a", "d", "f", "b", "e", "c"]
+    season.apply(received("x", arrival="a" * 16), NOON)
+    assert [arrival.id[0] for arrival in season.admission_queue()] == ["d", "f", "b", "e", "c"]
+    season.apply(received("y", arrival="d" * 16), NOON)
+    assert [arrival.id[0] for arrival in season.admission_queue()] == ["f", "b", "e", "c"]
+    season.apply(arrived("0" * 16, "Four"), NOON)
+    assert [arrival.id[0] for arrival in season.admission_queue()] == ["f", "0", "b", "e", "c"]
+
+
 def test_what_arrived_earlier_is_earlier_in_whichever_order_it_was_admitted() -> None:
     """Two workers may admit out of order; the number and the day are those of the arrival (A16, C9)."""
     season = folded(arrived("a" * 16), received("desk"), arrived("b" * 16))

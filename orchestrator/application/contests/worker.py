@@ -217,7 +217,7 @@ class Worker:
 
     def _admit_next(self, admin: ContestAdmin) -> bool:
         """Admits the first arrival that is due; returns whether there was one."""
-        for arrival in self._admissions.due(admin.season.pending_arrivals):
+        for arrival in self._admissions.due(waiting.id for waiting in admin.season.admission_queue()):
             try:
                 backend = self._admission_backend(admin)
                 with arrivals.hold_arrival(admin, arrival):

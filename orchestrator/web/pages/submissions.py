@@ -172,7 +172,7 @@ def _own_arrival(visit: Visit, arrival: str) -> Arrival:
 
 def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
     found = _own_arrival(visit, arrival)
-    waiting = list(visit.season.pending_arrivals)
+    waiting = [each.id for each in visit.season.admission_queue()]
     names = {person.id: person.name for person in visit.season.teams[visit.team]}
     return {
         "arrival": found,

@@ -102,9 +102,7 @@ def waiting_fragment(visit: Visit) -> HttpResponseBase:
 
 def _waiting(visit: Visit) -> list[tuple[int, object]]:
     """Returns the team's arrivals without an outcome, each with the number of arrivals that wait before it."""
-    return [
-        (number, each) for number, each in enumerate(visit.season.pending_arrivals.values()) if each.team == visit.team
-    ]
+    return [(number, each) for number, each in enumerate(visit.season.admission_queue()) if each.team == visit.team]
 
 
 def results(visit: Visit) -> HttpResponseBase:
