@@ -207,9 +207,14 @@ class Observations:
 
     @cached_property
     def undelivered_attacks(self) -> frozenset[str]:
-        """The attacks that forfeited every picture (rules A8 and A14)."""
-        attacked = ((cell.attack, tally) for cell, tally in self.tallies.items())
-        return frozenset(attack for attack, tally in attacked if attack and tally.forfeits == tally.total)
+        """The attacks that forfeited every picture of every cell (rules A8 and A14).
+
+        An attack that queries makes other pictures for each defence: one that failed against some of them delivered.
+        """
+        attacks = {cell.attack for cell in self.tallies if cell.attack is not None}
+        return frozenset(
+            attacks - {cell.attack for cell, tally in self.tallies.items() if tally.forfeits < tally.total}
+        )
 
     def tally(self, defence: str, attack: str | None = None) -> Tally | None:
         """Returns one cell's counts, None if it is not played yet."""

@@ -41,7 +41,8 @@ class Table:
     violations: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     not_played: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
-    forfeits: Mapping[str, int] = field(default_factory=dict)
+    forfeits: Mapping[str | tuple[str, str], int] = field(default_factory=dict)
+    """By attack, or by defence and attack."""
     total: int = TOTAL
     teams: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, Eligibility] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Table:
                 held=held,
                 fooled=self.total - held - self.not_played.get((defence, attack), 0),
                 abstained=0,
-                forfeits=self.forfeits.get(attack or "", 0),
+                forfeits=self.forfeits.get((defence, attack or ""), self.forfeits.get(attack or "", 0)),
                 faults=self.faults.get((defence, attack), 0),
                 not_played=self.not_played.get((defence, attack), 0),
             )

@@ -222,6 +222,16 @@ def test_an_attack_that_delivers_something_is_measured(played, table):
     assert scores(boards["attacks"]) == {"noop": (1, 0), "late": (2, -9)}
 
 
+def test_an_attack_that_fails_against_one_defence_is_measured(played, table):
+    """An attack that queries delivers for each defence anew: a defence at which it fails does not unrank it (A8)."""
+    rows = {"d1": {None: 90, "a": 60, "silenced": 100}, "d2": {None: 80, "a": 70, "silenced": 40}}
+    boards = played(table(rows, forfeits={("d1", "silenced"): 100}))
+    assert scores(boards["attacks"]) == {"a": (1, 20), "silenced": (2, 15)}
+    assert scores(boards["defences"]) == {"d1": (1, 10), "d2": (2, 25)}
+    nothing = played(table(rows, forfeits={"silenced": 100}))
+    assert scores(nothing["attacks"])["silenced"] == (None, 15)
+
+
 def test_an_attack_that_delivers_nothing_is_not_promoted(tournament, table):
     """A place that nobody else wants stays empty (A8, A11)."""
     rows = {"fgsm_trained": {None: 80, "fgsm": 60, "bim": 60, "pgd": 60, "a": 79, "crashed": 100}}
