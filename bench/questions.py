@@ -81,9 +81,9 @@ def play(attacks: int, defences: int, pictures: int) -> dict[str, Any]:
     """Plays one round and returns its figures."""
     with tempfile.TemporaryDirectory(prefix="sparring-questions-") as name:
         contest = Contest(write_contest(Path(name), attacks, defences, pictures))
-        how = play_rounds.RunOptions(backend="process", slots=SLOTS, allow_unisolated=True)
+        options = play_rounds.RunOptions(backend="process", slots=SLOTS, allow_unisolated=True)
         before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-        results = play_rounds.play_round(contest, Path(name, "out"), how, lambda _: None).results
+        results = play_rounds.play_round(contest, Path(name, "out"), options, lambda _: None).results
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     questions = sum(cell.total - cell.forfeits for cell in results.cells)

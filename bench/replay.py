@@ -255,8 +255,8 @@ def played(body: dict[str, Any]) -> Watched:
         path = Path(name) / "contest.yaml"
         path.write_text(json.dumps(body))
         began = time.perf_counter()
-        how = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
-        play_rounds.play_round(Contest(path), Path(name) / "out", how, seen)
+        options = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
+        play_rounds.play_round(Contest(path), Path(name) / "out", options, seen)
         seen.wall = time.perf_counter() - began
     return seen
 

@@ -119,10 +119,10 @@ def measure(backend: str, slots: int, pictures: int, isolation: str, *, gpu: boo
             contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
             computing = gpu_check.require_gpu(contest, backend)
         bare = bare_start_seconds(backend, slots)
-        how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
+        options = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
         before = resource.getrusage(resource.RUSAGE_SELF)
         began = time.perf_counter()
-        results = play_rounds.play_round(contest, Path(folder) / "out", how, lambda _: None).results
+        results = play_rounds.play_round(contest, Path(folder) / "out", options, lambda _: None).results
         wall = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_SELF)
     own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -92,8 +92,8 @@ def play_round(
     """
     if not structlog.is_configured():
         logs.configure_logging(quiet=True)
-    how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=allow_unisolated)
-    played = play_rounds.play_round(Contest(Path(contest)), Path(out), how, watch)
+    options = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=allow_unisolated)
+    played = play_rounds.play_round(Contest(Path(contest)), Path(out), options, watch)
     return _tabulate([played.results], Path(out))
 
 

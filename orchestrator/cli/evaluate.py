@@ -75,9 +75,9 @@ def evaluate(
     with _round_folder(under.out_dir) as folder:
         progress = EvaluationProgress(wanted, folder)
         # It is the participant's own code.
-        how = RunOptions(under.backend, under.slots, allow_unisolated=True)
+        options = RunOptions(under.backend, under.slots, allow_unisolated=True)
         with _show(progress) as watch:
-            found = evaluation.evaluate(wanted, folder, how, watch)
+            found = evaluation.evaluate(wanted, folder, options, watch)
     if as_json:
         console.print_json(_document(wanted, found, under.out_dir))
     else:

@@ -158,7 +158,7 @@ def print_boards(source: str, phase: str | None, task: str | None, *, as_json: b
     results_output.print_season(results, as_json=False)
 
 
-def hand_in(what: RemoteHandIn, to: str, how: RemoteOptions, *, as_json: bool) -> None:
+def hand_in(what: RemoteHandIn, to: str, options: RemoteOptions, *, as_json: bool) -> None:
     """Submits to a site, shows the admission, and keeps the receipt.
 
     Raises:
@@ -172,14 +172,14 @@ def hand_in(what: RemoteHandIn, to: str, how: RemoteOptions, *, as_json: bool) -
     if not as_json:
         counts = "this time counts, however long its admission takes"
         out.print(f"arrived  {safe_text(arrival)} at {safe_text(known['time'])}: {counts}", soft_wrap=True)
-    if how.no_wait:
+    if options.no_wait:
         if as_json:
             console.print_json({"arrival": known})
         return
     found = _watch_admission(client, arrival, as_json=as_json)
     if found["state"] == "refused":
         raise Rejected(f"submission {what.submission}", [_problem(text) for text in found["problems"]])
-    path = _keep_receipt(client, found["submission"], how.receipt)
+    path = _keep_receipt(client, found["submission"], options.receipt)
     receipt = receipts.verify_receipt(path, client.get("/contest")["key"]).receipt
     if as_json:
         console.print_json({"arrival": found, "receipt": receipt.document(), "file": str(path)})

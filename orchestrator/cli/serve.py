@@ -87,8 +87,8 @@ def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json:
     contest_folder = ContestFolder(folder)
     contest_folder.require()
     if not play.no_worker:
-        how = RunOptions(play.backend, play.slots, play.allow_unisolated)
-        worker.require_isolation(Contest(contest_folder.file), how)
+        options = RunOptions(play.backend, play.slots, play.allow_unisolated)
+        worker.require_isolation(Contest(contest_folder.file), options)
     settings = WebSettings(contest=folder.resolve(), address=address, database=where.database, file=file)
     setup.configure(settings)
     setup.make_tables()

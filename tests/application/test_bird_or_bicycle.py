@@ -58,8 +58,8 @@ def test_the_preset_of_2018_plays_on_such_pictures(tmp_path) -> None:
     wanted = evaluation.prepare_evaluation(tmp_path / "middle", Contest(tmp_path / "contest.yaml"))
     assert wanted.samples.pixels.shape == (6, 3, 224, 224)
     assert (wanted.samples.classes, wanted.samples.labels.tolist()) == (("bicycle", "bird"), [0, 1, 0, 1, 0, 1])
-    how = RunOptions("process", slots=2, allow_unisolated=True)
-    found = evaluation.evaluate(wanted, tmp_path / "out", how, lambda _: None)
+    options = RunOptions("process", slots=2, allow_unisolated=True)
+    found = evaluation.evaluate(wanted, tmp_path / "out", options, lambda _: None)
     assert found.faults == []
     assert found.row.values["clean"].value == 100
     totals = {cell.attack: cell.total for cell in found.results.cells}

@@ -222,9 +222,9 @@ def test_a_worker_runs_what_is_due(tmp_path) -> None:
     found.file.write_text(json.dumps(FILE))
     seasons.open_contest(found.path, clock=lambda: START)
     done: list[CompletedWork] = []
-    how = RunOptions(backend="process", allow_unisolated=True)
+    options = RunOptions(backend="process", allow_unisolated=True)
     late = CLOSE + timedelta(weeks=2)
-    Worker(WorkerSettings(found.path, how, once=True, clock=lambda: late, on_done=done.append)).run()
+    Worker(WorkerSettings(found.path, options, once=True, clock=lambda: late, on_done=done.append)).run()
     closed = [f"close:2027-W{number:02}" for number in (3, 4, 5)]
     assert [(each.what, each.id) for each in done if each.id in closed] == [("time", each) for each in closed]
     assert [kind for kind, _ in entries(found)].count("week_closed") == 3

@@ -202,8 +202,8 @@ class Zoo:
         out = folder / "out"
         out.mkdir(exist_ok=True)
         (out / "secret").write_bytes(hashlib.sha256(f"zoo {seed}".encode()).digest())
-        how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
-        results = play_rounds.play_round(Contest(path), out, how, lambda _: None).results
+        options = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
+        results = play_rounds.play_round(Contest(path), out, options, lambda _: None).results
         record, _ = round_record.read_round(out)
         answers = {name: record.answers(name, PICTURES) for name in names}
         return Played(results, {name: {c.attack: a for c, a in cells.items()} for name, cells in answers.items()})

@@ -87,8 +87,8 @@ class Lab:
     def play(self, *players: str, out: str = "out", **changes: Any) -> Results:
         """Plays a round between these players and returns its results."""
         path = self.contest(*players, **changes)
-        how = play_rounds.RunOptions(backend=self.backend, slots=self.slots, allow_unisolated=True)
-        return play_rounds.play_round(Contest(path), self.folder / out, how, lambda _: None).results
+        options = play_rounds.RunOptions(backend=self.backend, slots=self.slots, allow_unisolated=True)
+        return play_rounds.play_round(Contest(path), self.folder / out, options, lambda _: None).results
 
     def _entry(self, player: str) -> dict[str, Any]:
         side, _, behaviour = player.partition("_")

@@ -25,5 +25,5 @@ class Watch:
 
 if __name__ == "__main__":
     contest, out, number, kind = sys.argv[1:]
-    how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
-    play_rounds.play_round(Contest(Path(contest)), Path(out), how, Watch(int(number), kind))
+    options = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+    play_rounds.play_round(Contest(Path(contest)), Path(out), options, Watch(int(number), kind))

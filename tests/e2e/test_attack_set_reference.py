@@ -50,8 +50,8 @@ def played(shared_data, tmp_path_factory) -> SimpleNamespace:
     }
     path = root / "contest.yaml"
     path.write_text(json.dumps(contest))
-    how = play_rounds.RunOptions(slots=2, allow_unisolated=True)
-    results = play_rounds.play_round(Contest(path), root / "out", how, lambda _: None).results
+    options = play_rounds.RunOptions(slots=2, allow_unisolated=True)
+    results = play_rounds.play_round(Contest(path), root / "out", options, lambda _: None).results
     assert results.findings == []
     reference = json.loads((data / "example_scores.json").read_text())["results"]
     return SimpleNamespace(

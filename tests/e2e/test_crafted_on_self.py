@@ -102,8 +102,8 @@ def contest(tmp_path_factory):
 def played(contest, tmp_path_factory):
     """The folder of a round, and its results."""
     out = tmp_path_factory.mktemp("round") / "out"
-    how = play_rounds.RunOptions(slots=2, allow_unisolated=True)
-    return out, play_rounds.play_round(contest, out, how, lambda _: None).results
+    options = play_rounds.RunOptions(slots=2, allow_unisolated=True)
+    return out, play_rounds.play_round(contest, out, options, lambda _: None).results
 
 
 def logits(pixels):
@@ -181,10 +181,10 @@ def test_who_gives_no_gradients_does_not_play(played):
 
 def test_kubernetes_refuses_gradients_that_it_cannot_carry(contest, tmp_path, monkeypatch):
     """A pod has one player, and after a fault on a gradient the next one needs all gradients of the step."""
-    how = play_rounds.RunOptions(executor="kubernetes")
+    options = play_rounds.RunOptions(executor="kubernetes")
     monkeypatch.setattr(play_rounds, "MAX_TRANSCRIPT_BYTES", 1024)
     with pytest.raises(UsageError, match="gradients from pod to pod"):
-        play_rounds.choose_target(contest, tmp_path, how)
+        play_rounds.choose_target(contest, tmp_path, options)
 
 
 def test_an_attack_of_the_same_name_is_refused(contest, tmp_path):
@@ -193,6 +193,6 @@ def test_an_attack_of_the_same_name_is_refused(contest, tmp_path):
     file = json.loads((tmp_path / "copy" / "contest.yaml").read_text())
     file["submissions"][0]["name"] = "pgd"
     (tmp_path / "copy" / "contest.yaml").write_text(json.dumps(file))
-    how = play_rounds.RunOptions(allow_unisolated=True)
+    options = play_rounds.RunOptions(allow_unisolated=True)
     with pytest.raises(Rejected, match="'pgd' is an attack that the format brings"):
-        play_rounds.play_round(Contest(tmp_path / "copy" / "contest.yaml"), tmp_path / "out", how, lambda _: None)
+        play_rounds.play_round(Contest(tmp_path / "copy" / "contest.yaml"), tmp_path / "out", options, lambda _: None)

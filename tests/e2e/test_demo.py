@@ -126,8 +126,8 @@ def test_docker_gives_the_same_numbers(played, tmp_path, demo_images) -> None:
     text = text.replace(found, "replay: {power: 0}")
     text = re.sub(r"folder: ([^,}]*)", lambda folder: f"folder: {(CONTEST.parent / folder[1]).resolve()}", text)
     (tmp_path / "contest.yaml").write_text(text, "utf-8")
-    how = play_rounds.RunOptions(backend="docker")
-    results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), tmp_path / "docker", how, lambda _: None)
+    options = play_rounds.RunOptions(backend="docker")
+    results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), tmp_path / "docker", options, lambda _: None)
     contained = results.results.model_dump(mode="json")
     ours, _ = played
     assert contained["cells"] == ours["cells"]

@@ -181,9 +181,9 @@ def test_a_round_survives_its_engine(lab, own_engine, undisturbed, number) -> No
         if isinstance(event, events.StepFinished):
             steps.release()
 
-    how = play_rounds.RunOptions(backend="docker", slots=2)
+    options = play_rounds.RunOptions(backend="docker", slots=2)
     with ThreadPoolExecutor(1) as pool:
-        round_ = pool.submit(play_rounds.play_round, contest, out, how, watch)
+        round_ = pool.submit(play_rounds.play_round, contest, out, options, watch)
         for away in AWAY:
             while steps.acquire(blocking=False):
                 pass

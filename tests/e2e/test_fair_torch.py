@@ -130,7 +130,7 @@ def test_networks_near_their_boundary_are_not_accused(tmp_path, batch) -> None:
         out = tmp_path / f"out{run}"
         out.mkdir()
         (out / "secret").write_bytes(hashlib.sha256(f"fair {run}".encode()).digest())
-        how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
-        results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), out, how, lambda _: None).results
+        options = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+        results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), out, options, lambda _: None).results
         assert results.complete
         assert not results.findings, (run, results.findings)

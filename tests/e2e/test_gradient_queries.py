@@ -23,8 +23,8 @@ def test_gradients_of_the_defence_lead_to_misread_pictures(tmp_path) -> None:
         entry["folder"] = str((EXAMPLE.parent / entry["folder"]).resolve())
     path = tmp_path / "contest.yaml"
     path.write_text(yaml.safe_dump(file))
-    how = play_rounds.RunOptions(slots=2, allow_unisolated=True)
-    results = play_rounds.play_round(Contest(path), tmp_path / "out", how, lambda _: None).results
+    options = play_rounds.RunOptions(slots=2, allow_unisolated=True)
+    results = play_rounds.play_round(Contest(path), tmp_path / "out", options, lambda _: None).results
 
     held = {(cell.defence, cell.attack): cell.held for cell in results.cells}
     assert held["undefended", "gradient"] <= held["undefended", None] - 5

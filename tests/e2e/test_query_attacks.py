@@ -39,8 +39,8 @@ def contest(tmp_path_factory) -> Contest:
 
 def play(contest: Contest, out: Path) -> RoundView:
     """Plays the contest and returns the record of its round."""
-    how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
-    play_rounds.play_round(contest, out, how, lambda _: None)
+    options = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+    play_rounds.play_round(contest, out, options, lambda _: None)
     return round_record.read_round(out)[0]
 
 

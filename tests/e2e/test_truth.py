@@ -57,8 +57,8 @@ def reference_contest(data: Path, folder: Path, **more: object) -> Contest:
 
 def play(reference: Contest, out: Path, *, slots: int) -> Results:
     """Plays the contest on the process backend."""
-    how = play_rounds.RunOptions(slots=slots, allow_unisolated=True)
-    return play_rounds.play_round(reference, out, how, lambda _: None).results
+    options = play_rounds.RunOptions(slots=slots, allow_unisolated=True)
+    return play_rounds.play_round(reference, out, options, lambda _: None).results
 
 
 def check_reference_numbers(results: Results) -> None:

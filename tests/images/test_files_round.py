@@ -82,8 +82,8 @@ def play(folder: Path, entries: list[dict], backend: str):
     }
     path = folder / "contest.yaml"
     path.write_text(json.dumps(body))
-    how = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
-    return play_rounds.play_round(Contest(path), folder / "out", how, lambda _: None).results
+    options = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
+    return play_rounds.play_round(Contest(path), folder / "out", options, lambda _: None).results
 
 
 def agree(results) -> None:

@@ -41,8 +41,8 @@ def contest(folder: Path, entries: list[dict], **limits) -> Path:
 
 def no_faults(path: Path, backend: str) -> None:
     """Plays a round and asserts that every submission's every answer counted."""
-    how = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
-    results = play_rounds.play_round(Contest(path), path.parent / "out", how, lambda _: None).results
+    options = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
+    results = play_rounds.play_round(Contest(path), path.parent / "out", options, lambda _: None).results
     assert results.submissions
     assert {each.id: each.status for each in results.submissions} == {each.id: "played" for each in results.submissions}
     assert [cell for cell in results.cells if cell.faults or cell.forfeits] == []

@@ -265,7 +265,7 @@ def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples
 
 
 def play_round(
-    admin: ContestAdmin, phase: str, how: RunOptions, watch: EventCallback, only: str | None = None
+    admin: ContestAdmin, phase: str, options: RunOptions, watch: EventCallback, only: str | None = None
 ) -> list[Results]:
     """Plays what is left of a round on every task, or on the task `only`; writes results and records complete rounds.
 
@@ -274,17 +274,17 @@ def play_round(
         JobsParked: submissions wait for another run; all others were played on every task, and results were written.
     """
     _check_rules(admin)
-    host = play_rounds.choose_target(admin.contest, admin.folder.path.resolve(), how)
-    host.backend.clean_up()
+    target = play_rounds.choose_target(admin.contest, admin.folder.path.resolve(), options)
+    target.backend.clean_up()
     results_by_task = []
     parked: list[str] = []
     for task in task_names(admin.contest, only):
-        one = task_round(admin, phase, task, host.backend)
+        ready = task_round(admin, phase, task, target.backend)
         folder = admin.folder.round(phase, task)
         folder.create()
-        with host.acquire(folder) as place, folder.lock():
+        with target.acquire(folder) as session, folder.lock():
             try:
-                play_rounds.play_task(one, folder, place, how, watch)
+                play_rounds.play_task(ready, folder, session, options, watch)
             except JobsParked as fault:
                 parked.append(f"{task}: {fault}")
             results = round_record.write_results(folder).results
@@ -312,15 +312,18 @@ def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> Non
         fold.apply(event, datetime.fromisoformat(admin.append_event(event)))
 
 
-def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | None = None) -> list[RunEstimate]:
+def preview_round(admin: ContestAdmin, phase: str, options: RunOptions, only: str | None = None) -> list[RunEstimate]:
     """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
     _check_rules(admin)
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        host = play_rounds.choose_target(admin.contest, Path(workspace), play_rounds.for_preview(how))
+        target = play_rounds.choose_target(admin.contest, Path(workspace), play_rounds.for_preview(options))
         estimates = []
         for task in task_names(admin.contest, only):
-            one, folder = task_round(admin, phase, task, host.backend, dry_run=True), admin.folder.round(phase, task)
-            estimates.append(play_rounds.preview_task(one, folder, host, Path(workspace)))
+            ready, folder = (
+                task_round(admin, phase, task, target.backend, dry_run=True),
+                admin.folder.round(phase, task),
+            )
+            estimates.append(play_rounds.preview_task(ready, folder, target, Path(workspace)))
         return estimates
 
 

@@ -56,10 +56,10 @@ class CompletedWork:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """A worker's options: the contest, how to play, the actor's name, and with `once`, to end when nothing waits."""
+    """The contest, how to play, the actor's name, and with `once`, to end when nothing waits."""
 
     contest: Path
-    how: RunOptions
+    options: RunOptions
     by: str = "worker"
     once: bool = False
     clock: Clock = seasons.now
@@ -94,13 +94,13 @@ class _Delays:
         self._until[id_] = time.monotonic() + POLL_SECONDS
 
 
-def require_isolation(contest: Contest, how: RunOptions) -> None:
+def require_isolation(contest: Contest, options: RunOptions) -> None:
     """Raises UsageError if the backend isolates no players, so that every program would be refused.
 
     Otherwise its authors would be blamed for a mistake of the organizers.
     """
-    is_process = (how.backend or PROCESS) == PROCESS and how.executor != KUBERNETES
-    if is_process and not how.allow_unisolated and not contest.format.picture_formats():
+    is_process = (options.backend or PROCESS) == PROCESS and options.executor != KUBERNETES
+    if is_process and not options.allow_unisolated and not contest.format.picture_formats():
         raise UsageError(
             "teams are strangers, and the process backend does not isolate players: give --backend container, "
             "or --allow-unisolated if you trust everybody who may hand in"
@@ -134,7 +134,7 @@ class Worker:
             SparringError: with `once`, if a fault of ours left work undone.
         """
         with seasons.administer(self._settings.contest, self._settings.by, self._settings.clock) as admin:
-            require_isolation(admin.contest, self._settings.how)
+            require_isolation(admin.contest, self._settings.options)
             arrivals.sweep(admin)
         try:
             self._run()
@@ -237,13 +237,13 @@ class Worker:
 
     def _admission_backend(self, admin: ContestAdmin) -> Backend:
         """Returns the backend for trial matches. Raises UsageError if players could only run in pods."""
-        how = self._settings.how
-        if how.executor == KUBERNETES and not admin.contest.format.picture_formats():
+        options = self._settings.options
+        if options.executor == KUBERNETES and not admin.contest.format.picture_formats():
             raise UsageError(
                 "a worker with --engine kubernetes admits no programs: their trial match needs a container on the "
                 "worker's own machine; run `sparring work` with --backend container on the same folder"
             )
-        return play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), how)
+        return play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
 
     def _play_next(self, admin: ContestAdmin) -> bool:
         """Plays the first requested round that is due; returns whether there was one."""
@@ -296,7 +296,7 @@ class Worker:
         if (asked := season.round_requests.get(request)) is None:
             return
         try:
-            seasons.play_round(admin, asked.round, self._settings.how, self._settings.watch, asked.task or None)
+            seasons.play_round(admin, asked.round, self._settings.options, self._settings.watch, asked.task or None)
         except Busy:
             raise
         except (Rejected, UsageError) as error:

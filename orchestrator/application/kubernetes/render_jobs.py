@@ -82,12 +82,14 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
         BackendUnavailable: the registry does not answer.
     """
     settings = cluster_settings(contest)
-    part = TaskRound(contest, asked.task or contest.only_task, _admit_entries(contest, settings, offline=asked.offline))
+    task_round = TaskRound(
+        contest, asked.task or contest.only_task, _admit_entries(contest, settings, offline=asked.offline)
+    )
     secret = _secret(asked.round_folder)
-    samples, read = _samples(contest, part.task, offline=asked.offline)
+    samples, read = _samples(contest, task_round.task, offline=asked.offline)
     with tempfile.TemporaryDirectory(prefix="sparring-render-") as scratch:
-        context = _round_context(part, samples, settings, secret or b"", Path(scratch))
-    plan = make_plan(context, part.cells(context.roster))
+        context = _round_context(task_round, samples, settings, secret or b"", Path(scratch))
+    plan = make_plan(context, task_round.cells(context.roster))
     round_ref = RoundRef(
         contest.file.contest, context.round, context.task.name, digest(secret) if secret else PLACEHOLDER_DIGEST
     )
@@ -152,19 +154,19 @@ def _samples(contest: Contest, task: str, *, offline: bool) -> tuple[Samples, bo
 
 
 def _round_context(
-    part: TaskRound, samples: Samples, settings: ClusterSettings, secret: bytes, scratch: Path
+    task_round: TaskRound, samples: Samples, settings: ClusterSettings, secret: bytes, scratch: Path
 ) -> RoundContext:
-    contest = part.contest
+    contest = task_round.contest
     return assemble_context(
         contest.file,
         contest.format,
         round=ROUND_NAME,
-        task=contest.make_task(samples, part.task),
+        task=contest.make_task(samples, task_round.task),
         samples=samples,
         secret=secret,
-        roster=part.admitted.roster,
-        images=part.admitted.images,
-        picture_sets=part.admitted.pictures,
+        roster=task_round.admitted.roster,
+        images=task_round.admitted.images,
+        picture_sets=task_round.admitted.pictures,
         backend=RegistryBackend(settings),
         blobs=open_blobs(scratch),
     )

@@ -67,16 +67,18 @@ class KubernetesTarget:
         """
         settings = self._settings
         client = self._access.connect(settings.namespace)
-        noted = _probe_event(run_probes.last_record(client), settings.namespace, self._access.override_reason)
+        probe_event = _probe_event(run_probes.last_record(client), settings.namespace, self._access.override_reason)
         warn_about_file_owner(folder.exchange_path, settings.user)
-        exchange, board = SharedVolume(folder.exchange_path), StatusFile(folder.exchange_path)
+        volume, status_file = SharedVolume(folder.exchange_path), StatusFile(folder.exchange_path)
         lease = Lease(
             client.with_patience(_LEASE_TIMEOUT),
             f"sparring-{round_label_value(digest(folder.secret()))}",
             holder_identity(),
         )
-        with lease.acquire(board.write_note):
-            yield KubernetesSession(self.backend, client, settings, exchange, lease, board, noted, self._access.timings)
+        with lease.acquire(status_file.write_note):
+            yield KubernetesSession(
+                self.backend, client, settings, volume, lease, status_file, probe_event, self._access.timings
+            )
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class KubernetesSession:
     backend: Backend
     client: Client
     settings: ClusterSettings
-    exchange: SharedVolume
+    shared_volume: SharedVolume
     lease: Lease
     status_file: StatusFile
     probe_event: ClusterProbed
@@ -100,7 +102,7 @@ class KubernetesSession:
         """Returns the Kubernetes executor for this round."""
         deps = ControllerDeps(
             api=self.client,
-            shared_volume=self.exchange,
+            shared_volume=self.shared_volume,
             round_ref=RoundRef(context.contest, context.round, context.task.name, digest(context.secret)),
             render_job=partial(attempt_job, context, self.settings),
             finish_without_player=partial(pod_driver.substitute_events, context.blobs),

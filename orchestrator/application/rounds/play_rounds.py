@@ -77,7 +77,7 @@ class TaskRound:
         return cells
 
 
-def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> round_record.ReportPaths:
+def play_round(contest: Contest, out: Path, options: RunOptions, watch: EventCallback) -> round_record.ReportPaths:
     """Plays what is left of the single round of a contest file, and writes its results.
 
     Raises:
@@ -91,76 +91,76 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
     def everybody(identify: Identify) -> TaskRound:
         return TaskRound(contest, contest.only_task, admit_entries(contest, identify))
 
-    return play_part(contest, out, how, watch, everybody)
+    return play_single_round(contest, out, options, watch, everybody)
 
 
-def play_part(
-    contest: Contest, out: Path, how: RunOptions, watch: EventCallback, admit: Callable[[Identify], TaskRound]
+def play_single_round(
+    contest: Contest, out: Path, options: RunOptions, watch: EventCallback, admit: Callable[[Identify], TaskRound]
 ) -> round_record.ReportPaths:
     """Plays what is left of a round outside a season, with the roster from `admit`. Raises like `play_round`."""
     folder = RoundFolder(out)
     with folder.create_or_undo():  # before the backend is made, since it works in this folder
-        host = choose_target(contest, out, how)
-        with host.acquire(folder) as place, folder.lock():
-            host.backend.clean_up()
-            part = admit(entry_images.admitter_with_builds(host.backend, folder.path))
+        target = choose_target(contest, out, options)
+        with target.acquire(folder) as session, folder.lock():
+            target.backend.clean_up()
+            task_round = admit(entry_images.admitter_with_builds(target.backend, folder.path))
             try:
-                play_task(part, folder, place, how, watch)
+                play_task(task_round, folder, session, options, watch)
             except JobsParked:
                 round_record.write_results(folder)
                 raise
             return round_record.write_results(folder)
 
 
-def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
+def preview_round(contest: Contest, out: Path, options: RunOptions) -> RunEstimate:
     """Returns an estimate of what `play_round` would play; plays and writes nothing. Raises like `play_round`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        host = choose_target(contest, Path(workspace), for_preview(how))
-        part = TaskRound(
-            contest, contest.only_task, admit_entries(contest, entry_images.admitter_without_builds(host.backend))
+        target = choose_target(contest, Path(workspace), for_preview(options))
+        task_round = TaskRound(
+            contest, contest.only_task, admit_entries(contest, entry_images.admitter_without_builds(target.backend))
         )
-        return preview_task(part, RoundFolder(out), host, Path(workspace))
+        return preview_task(task_round, RoundFolder(out), target, Path(workspace))
 
 
-def for_preview(how: RunOptions) -> RunOptions:
+def for_preview(options: RunOptions) -> RunOptions:
     """Returns options that allow backends without isolation: a preview starts no submission."""
-    return how if how.executor == execution_target.KUBERNETES else replace(how, allow_unisolated=True)
+    return options if options.executor == execution_target.KUBERNETES else replace(options, allow_unisolated=True)
 
 
-def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, workspace: Path) -> RunEstimate:
+def preview_task(task_round: TaskRound, folder: RoundFolder, target: ExecutionTarget, workspace: Path) -> RunEstimate:
     """Returns an estimate of what would be played of one task of one round.
 
     A round that is not begun yet gets a temporary folder in `workspace`.
     """
     exists = folder.exists
-    lies = folder if exists else RoundFolder(workspace / part.task)
-    lies.create()
-    context = _round_context(part, lies, host.backend)
-    record, head = round_record.read_round(lies.path) if exists else (RoundView(context.blobs), GENESIS)
+    round_folder = folder if exists else RoundFolder(workspace / task_round.task)
+    round_folder.create()
+    context = _round_context(task_round, round_folder, target.backend)
+    record, head = round_record.read_round(round_folder.path) if exists else (RoundView(context.blobs), GENESIS)
     if exists:
-        _require_same_round(record, part, context, folder.path)
-    now = ReusableRound.from_view(part.round, head, record, context.blobs)
-    slots = host.capacity(context.limits, context.access)
-    return estimate_run(context, part.cells(context.roster), now, part.reusable_rounds, slots=slots)
+        _require_same_round(record, task_round, context, folder.path)
+    now = ReusableRound.from_view(task_round.round, head, record, context.blobs)
+    slots = target.capacity(context.limits, context.access)
+    return estimate_run(context, task_round.cells(context.roster), now, task_round.reusable_rounds, slots=slots)
 
 
-def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> ExecutionTarget:
+def choose_target(contest: Contest, workspace: Path, options: RunOptions) -> ExecutionTarget:
     """Returns the place where a contest is played, after checking that it works.
 
     Raises:
         UsageError: there is no such engine or backend, or an option is impossible or belongs to another engine.
         InfrastructureFault: the place does not work.
     """
-    plugins.load_plugin("executors", how.executor)
-    _refuse_ignored_options(how)
-    if how.executor == execution_target.KUBERNETES:
+    plugins.load_plugin("executors", options.executor)
+    _refuse_ignored_options(options)
+    if options.executor == execution_target.KUBERNETES:
         from orchestrator.application.rounds.kubernetes_target import KubernetesTarget  # noqa: PLC0415  see there
 
         _refuse_large_gradients(contest)
-        cluster = KubernetesTarget(contest, how.cluster, how.slots)
+        cluster = KubernetesTarget(contest, options.cluster, options.slots)
         cluster.backend.require_available(contest.file.runtime)
         return cluster
-    local_target = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
+    local_target = execution_target.LocalTarget(ready_backend(contest, workspace, options), options.slots)
     local_target.capacity(contest.file.sandbox_policy().limits, contest.file.access.to_access())
     return local_target
 
@@ -206,12 +206,12 @@ def _refuse_ignored_options(options: RunOptions) -> None:
         )
 
 
-def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend:
+def ready_backend(contest: Contest, workspace: Path, options: RunOptions) -> Backend:
     """Returns the backend, after checking that it works with the contest's runtime. Raises BackendUnavailable."""
     backend = composition.make_backend(
-        how.backend or "process",
+        options.backend or "process",
         workspace,
-        allow_unisolated=how.allow_unisolated,
+        allow_unisolated=options.allow_unisolated,
         runtime=contest.file.runtime,
         gpus=contest.file.limits.gpus,
     )
@@ -220,31 +220,31 @@ def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend
 
 
 def play_task(
-    part: TaskRound, folder: RoundFolder, place: TargetSession, how: RunOptions, watch: EventCallback
+    task_round: TaskRound, folder: RoundFolder, session: TargetSession, options: RunOptions, watch: EventCallback
 ) -> None:
     """Plays what is left of one task of one round into a locked folder, at a place that holds the round."""
-    context = place.with_devices(_round_context(part, folder, place.backend))
-    executor = place.executor(context)
+    context = session.with_devices(_round_context(task_round, folder, session.backend))
+    executor = session.executor(context)
     ledger = folder.ledger()
     try:
         record = RoundView(context.blobs, (entry.event for entry in ledger.read()))
         runner = RoundRunner(context, ledger, record, _timestamp, watch)
         if record.round.opening is None:
-            runner.open_round(part.contest.file.model_dump(mode="json"), part.phase)
+            runner.open_round(task_round.contest.file.model_dump(mode="json"), task_round.phase)
         else:
-            _require_same_round(record, part, context, folder.path)
+            _require_same_round(record, task_round, context, folder.path)
             for array in (context.samples.pixels, context.samples.labels):
                 put_array(context.blobs, array)  # written again in case a power cut damaged them
         runner.invalidate_damaged()
         _announce_record(record, watch)
         runner.admit_new()
-        cells = part.cells(context.roster)
-        how.announce_replays(replay_cost.forecast_replays(context, cells))
-        runner.run(executor, cells, part.reusable_rounds, place.probe_event)
+        cells = task_round.cells(context.roster)
+        options.announce_replays(replay_cost.forecast_replays(context, cells))
+        runner.run(executor, cells, task_round.reusable_rounds, session.probe_event)
     finally:
         ledger.close()
         with suppress(InfrastructureFault):  # the engine does not answer: the next sweep ends what is left
-            place.backend.clean_up(ended_run=context.run)
+            session.backend.clean_up(ended_run=context.run)
 
 
 def _announce_record(record: RoundView, watch: EventCallback) -> None:
@@ -255,26 +255,26 @@ def _announce_record(record: RoundView, watch: EventCallback) -> None:
             watch(finished)
 
 
-def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:
-    contest = part.contest
-    samples = contest.load_samples(part.task) if part.samples is None else part.samples
+def _round_context(task_round: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:
+    contest = task_round.contest
+    samples = contest.load_samples(task_round.task) if task_round.samples is None else task_round.samples
     return assemble_context(
         contest.file,
         contest.format,
-        round=part.round,
-        task=contest.make_task(samples, part.task),
+        round=task_round.round,
+        task=contest.make_task(samples, task_round.task),
         samples=samples,
         secret=folder.secret(),
-        roster=part.admitted.roster,
-        images=part.admitted.images,
-        picture_sets=part.admitted.pictures,
+        roster=task_round.admitted.roster,
+        images=task_round.admitted.images,
+        picture_sets=task_round.admitted.pictures,
         backend=backend,
         # Pods list the volume's folders through caches, and may not see a pack that is new.
         blobs=folder.blobs(pack=backend.name != composition.KUBERNETES),
     )
 
 
-def _require_same_round(record: RoundView, part: TaskRound, context: RoundContext, out: Path) -> None:
+def _require_same_round(record: RoundView, task_round: TaskRound, context: RoundContext, out: Path) -> None:
     """Raises UsageError, naming the differences, if the folder holds a round that was opened differently.
 
     In a season the roster may grow, and rules that only judge may change: `sparring rescore` judges again by them.
@@ -284,13 +284,13 @@ def _require_same_round(record: RoundView, part: TaskRound, context: RoundContex
         return
     then = {s.id: s.digest for s in record.round.roster}
     present = {s.id: s.digest for s in context.roster}
-    if part.phase:  # submissions that came later or left are no difference
+    if task_round.phase:  # submissions that came later or left are no difference
         both = then.keys() & present.keys()
         then, present = ({name: digests[name] for name in both} for digests in (then, present))
     changes = {
         "the contest file": (
-            _keys_of_play(part.contest.file.model_dump(mode="json"), part),
-            _keys_of_play(opening.contest, part),
+            _keys_of_play(task_round.contest.file.model_dump(mode="json"), task_round),
+            _keys_of_play(opening.contest, task_round),
         ),
         f"the backend ({opening.backend} then, {context.backend.name} now)": (context.backend.name, opening.backend),
         "the pictures": (context.task.digest, opening.task.digest),
@@ -323,18 +323,22 @@ def _rule_at(rules: dict[str, Any], name: str) -> Any:
     return value
 
 
-def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
+def _keys_of_play(file: dict[str, Any], task_round: TaskRound) -> dict[str, Any]:
     """Returns the keys of a contest file that decide what is played: all but `cluster`.
 
     In a season, also without times, submissions, other tasks, and rules that only judge.
     """
     file = {key: value for key, value in file.items() if key != "cluster"}
-    if not part.phase or file["format"] != part.contest.file.format:
+    if not task_round.phase or file["format"] != task_round.contest.file.format:
         return file
     left = {key: value for key, value in file.items() if key not in _KEYS_WITHOUT_EFFECT}
-    rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
-    tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == part.task]
-    return left | {"tasks": tasks, "rules": {key: _rule_at(rules, key) for key in part.contest.format.rules_of_play}}
+    contest_format = task_round.contest.format
+    rules = type(contest_format.rules).model_validate(file["rules"]).model_dump(mode="json")
+    tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == task_round.task]
+    return left | {
+        "tasks": tasks,
+        "rules": {key: _rule_at(rules, key) for key in task_round.contest.format.rules_of_play},
+    }
 
 
 def _timestamp() -> str:

@@ -147,7 +147,7 @@ def prepare_evaluation(folder: Path, contest: Contest, task: str | None = None, 
     return Evaluation(alone, name, folder, described.name, played, len(samples), is_public)
 
 
-def evaluate(evaluation: Evaluation, out: Path, how: RunOptions, watch: EventCallback) -> EvaluationReport:
+def evaluate(evaluation: Evaluation, out: Path, options: RunOptions, watch: EventCallback) -> EvaluationReport:
     """Plays an evaluation into the folder `out`, or what is left of it there, and returns its results.
 
     Raises:
@@ -161,7 +161,7 @@ def evaluate(evaluation: Evaluation, out: Path, how: RunOptions, watch: EventCal
         admitted = admission.admit_alone(evaluation.contest, identify, evaluation.folder)
         return TaskRound(evaluation.contest, evaluation.task, admitted, samples=evaluation.samples)
 
-    paths = play_rounds.play_part(evaluation.contest, out, how, watch, only_it)
+    paths = play_rounds.play_single_round(evaluation.contest, out, options, watch, only_it)
     record, head = round_record.read_round(out)
     rules = evaluation.contest.format.rules
     by_reading = {

@@ -101,8 +101,8 @@ class Stage:
 
     def here(self, path: Path) -> dict[str, Any]:
         """Plays the contest on this machine, and gives the cluster's round the same secret."""
-        how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
-        play_rounds.play_round(Contest(path), self.folder / "here", how, lambda _: None)
+        options = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+        play_rounds.play_round(Contest(path), self.folder / "here", options, lambda _: None)
         self.there.mkdir()
         shutil.copy(self.folder / "here" / "secret", self.there / "secret")
         return self.results("here")

@@ -225,8 +225,8 @@ def test_of_a_round_that_was_begun_names_are_its_own(tmp_path):
     """With --out names and labels are those that its controller gives: they hold the round's commitment."""
     file, out = write(tmp_path, replay={"power": 0}), tmp_path / "out"
     assert sparring(file, "--offline", "--out", out).exit_code == 2
-    how = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
-    play_rounds.play_round(Contest(file), out, how, lambda _: None)
+    options = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
+    play_rounds.play_round(Contest(file), out, options, lambda _: None)
     commitment = digest((out / "secret").read_bytes())
     done = sparring(file, "--offline", "--out", out)
     assert {job["metadata"]["labels"]["sparring/of"] for job in jobs_of(done.stdout)} == {commitment[7:23]}
@@ -237,14 +237,14 @@ def test_of_a_round_that_was_begun_names_are_its_own(tmp_path):
 def test_where_pods_run_does_not_make_a_round_another(tmp_path):
     """A round goes on after `cluster:` was changed in its file; after anything else it is refused (as ever)."""
     file, out = write(tmp_path, replay={"power": 0}), tmp_path / "out"
-    how = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
-    play_rounds.play_round(Contest(file), out, how, lambda _: None)
+    options = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
+    play_rounds.play_round(Contest(file), out, options, lambda _: None)
     write(tmp_path, replay={"power": 0}, cluster={"namespace": "elsewhere", "max_jobs": 3})
-    found = play_rounds.preview_round(Contest(file), out, how)
+    found = play_rounds.preview_round(Contest(file), out, options)
     assert [stage.jobs for stage in found.stages] == [0, 0, 0, 0]
     write(tmp_path, replay={"power": 0}, seed=5)
     with pytest.raises(UsageError, match="the contest file"):
-        play_rounds.preview_round(Contest(file), out, how)
+        play_rounds.preview_round(Contest(file), out, options)
 
 
 @pytest.mark.slow
