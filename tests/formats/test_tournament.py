@@ -58,6 +58,35 @@ def test_clean_pictures_that_were_not_played_leave_a_defence_unranked(played, ta
     assert boards["defences"]["d1"].reason == "3 of 100 clean pictures were not played: its faults took too long (A7)"
 
 
+@pytest.mark.parametrize(("attack", "measured"), [("stalling", ["a", "fgsm"]), (None, [])], ids=["attacked", "clean"])
+def test_nothing_that_was_not_played_is_credited_in_the_initial_round(tournament, table, attack, measured):
+    """An attack at whose pictures the organizers' classifier hangs gains nothing and is not promoted (A7, A11)."""
+    rows = {"fgsm_trained": {None: 80, "fgsm": 60, "a": 70, "stalling": 0}}
+    not_played = {("fgsm_trained", attack): 1}
+    baselines = frozenset({"fgsm_trained", "fgsm"})
+    found = table(rows, baselines=baselines, phase="initial", not_played=not_played).records()
+    outcome = tournament(initial={"weights": {"fgsm": 1}}).round_outcome(found, actor="desk", task="digits")
+    (board, _) = tournament(initial={"weights": {"fgsm": 1}}).leaderboards(found)
+    assert sorted(row.submission for row in board.rows if row.score is not None) == measured
+    reasons = {row.submission: row.reason for row in board.rows}
+    assert reasons["stalling"] == "not every picture of fgsm_trained was played: its faults took too long (A7)"
+    assert outcome.attacks == [name for name in measured if name == "a"]
+
+
+def test_a_baselines_score_credits_nothing_that_was_not_played(played, table):
+    """Who is not ranked is shown without the cell too: the baseline takes 40 of d2, and none of d1 (A7)."""
+    rows = {"d1": {None: 90, "a": 60, "pgd": 0}, "d2": {None: 80, "a": 70, "pgd": 40}}
+    boards = played(table(rows, baselines=frozenset({"pgd"}), not_played={("d1", "pgd"): 9}))
+    assert scores(boards["attacks"]) == {"a": (1, 20), "pgd": (None, 40)}
+
+
+def test_where_no_defence_played_everything_no_attack_has_a_score(played, table):
+    """Its pictures will not be played: the reason does not say "yet" (A7)."""
+    boards = played(table({"d": {None: 90, "a": 60, "b": 0}}, not_played={("d", "b"): 1}))
+    reason = "of no defence every picture was played, so there is nothing to score against (A7)"
+    assert [(row.score, row.reason) for row in boards["attacks"].values()] == [(None, reason)] * 2
+
+
 def test_means_are_exact(played, table):
     """A mean of thirds is a third, and never a rounded float (A13)."""
     rows = {"d1": {None: 3, "a": 2}, "d2": {None: 3, "a": 3}, "d3": {None: 3, "a": 3}}

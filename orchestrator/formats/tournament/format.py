@@ -42,6 +42,7 @@ from orchestrator.formats.tournament.rules_in_words import rules_in_words
 
 OVER_BUDGET = Column("violations", "Over budget", "pictures", more_is_better=False)
 NO_ANSWER = Column("violations", "No answer", "pictures", more_is_better=False)
+NOT_PLAYED_YET = "not every picture that its score is made of is played yet"
 _TEAM_STANDS_BY = "stands for this team (A4)"
 
 
@@ -223,38 +224,62 @@ class Tournament(Format[TournamentRules]):
 
     def _final_attacks(self, observed: Observations) -> Leaderboard:
         others = self._completely_played(observed)
+        unscored = self._unscored_reason(observed, Side.DEFENCE)
+        if unscored == NOT_PLAYED_YET and not others:
+            unscored = "of no defence every picture was played, so there is nothing to score against (A7)"
+
+        def score(attack: Submission) -> ScoreTerms | None:
+            return self._mean_terms_of(observed, attack, _creditable_pairs(observed, attack, others))
+
         return self._leaderboard(
             "attacks",
             "Attacks",
             f"mean decrease in accuracy over the {_opponent_group(observed)} defences",
             ("A13", "A16"),
-            self._rows(observed, Side.ATTACK, lambda a: self._mean_terms_of(observed, a, [(d, a.id) for d in others])),
+            self._rows(observed, Side.ATTACK, score, lambda _: unscored),
         )
 
     def _final_defences(self, observed: Observations) -> Leaderboard:
         others = self._counting_submissions(observed, Side.ATTACK)
+        unscored = self._unscored_reason(observed, Side.ATTACK)
+
+        def score(defence: Submission) -> ScoreTerms | None:
+            return self._mean_terms_of(observed, defence, [(defence.id, attack) for attack in others])
+
         return self._leaderboard(
             "defences",
             "Defences",
             f"mean decrease in accuracy over the {_opponent_group(observed)} attacks",
             ("A13", "A16", "A17"),
-            self._rows(observed, Side.DEFENCE, lambda d: self._mean_terms_of(observed, d, [(d.id, a) for a in others])),
+            self._rows(observed, Side.DEFENCE, score, lambda _: unscored),
         )
 
     def _initial_attacks(self, observed: Observations) -> Leaderboard:
         classifier = self.rules.initial.classifier
-        rows = self._rows(observed, Side.ATTACK, lambda a: self._mean_terms(observed, [(classifier, a.id)]))
+
+        def score(attack: Submission) -> ScoreTerms | None:
+            return self._mean_terms(observed, _creditable_pairs(observed, attack, [classifier]))
+
+        def unscored(attack: Submission) -> str:
+            if _creditable_pairs(observed, attack, [classifier]):
+                return NOT_PLAYED_YET
+            return f"not every picture of {classifier} was played: its faults took too long (A7)"
+
         return self._leaderboard(
             "attacks_initial",
             "Attacks, initial round",
             f"decrease in accuracy of the organizers' {classifier}",
             ("A4", "A11", "A16"),
-            best_of_each_team(observed.roster, rows, more_is_better=True),
+            best_of_each_team(observed.roster, self._rows(observed, Side.ATTACK, score, unscored), more_is_better=True),
         )
 
     def _initial_defences(self, observed: Observations) -> Leaderboard:
         weights = self.rules.initial.weights
-        rows = self._rows(observed, Side.DEFENCE, lambda d: self._weighted_terms(observed, d.id, weights))
+
+        def score(defence: Submission) -> ScoreTerms | None:
+            return self._weighted_terms(observed, defence.id, weights)
+
+        rows = self._rows(observed, Side.DEFENCE, score, lambda _: NOT_PLAYED_YET)
         return self._leaderboard(
             "defences_initial",
             "Defences, initial round",
@@ -278,13 +303,19 @@ class Tournament(Format[TournamentRules]):
             columns=(OVER_BUDGET if of_attacks else NO_ANSWER,),
         )
 
-    def _rows(self, observed: Observations, side: Side, score: Callable[[Submission], ScoreTerms | None]) -> list[Row]:
+    def _rows(
+        self,
+        observed: Observations,
+        side: Side,
+        score: Callable[[Submission], ScoreTerms | None],
+        unscored_reason: Callable[[Submission], str],
+    ) -> list[Row]:
         rows = []
         for submission in observed.roster.by_side(side):
             terms, count = score(submission), self._tie_break_count(observed, submission)
             reason = self._unranked_reason(observed, submission)
             if terms is None and not reason:
-                reason = self._unscored_reason(observed, side)
+                reason = unscored_reason(submission)
             rows.append(
                 Row(
                     submission=submission.id,
@@ -300,12 +331,11 @@ class Tournament(Format[TournamentRules]):
             )
         return rows
 
-    def _unscored_reason(self, observed: Observations, side: Side) -> str:
-        """Returns why a submission has no score: no opponent of the other side counts, or a cell is missing."""
-        other = Side.DEFENCE if side is Side.ATTACK else Side.ATTACK
-        if observed.round != INITIAL and not self._counting_submissions(observed, other):
-            return f"no {other} is ranked, so there is nothing to score against"
-        return "not every picture that its score is made of is played yet"
+    def _unscored_reason(self, observed: Observations, opponents: Side) -> str:
+        """Returns why a submission has no mean over its opponents: none of them counts, or a cell is missing."""
+        if not self._counting_submissions(observed, opponents):
+            return f"no {opponents} is ranked, so there is nothing to score against"
+        return NOT_PLAYED_YET
 
     def _unranked_reason(self, observed: Observations, submission: Submission) -> str:
         """Returns why a submission is not ranked, "" if it is."""
@@ -439,6 +469,11 @@ def _incomplete_reason(observed: Observations, defence: Submission) -> str:
     if clean is None or clean.complete:
         return ""
     return f"{clean.not_played} of {clean.total} clean pictures were not played: its faults took too long (A7)"
+
+
+def _creditable_pairs(observed: Observations, attack: Submission, defences: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns the pairs of these defences and an attack, without those of which a picture was not played (A7)."""
+    return [(d, attack.id) for d in defences if observed.complete(d) and observed.complete(d, attack.id)]
 
 
 def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -> ScoreTerms | None:
