@@ -359,6 +359,15 @@ class Format(ABC, Generic[R]):
         del redacted
         return None
 
+    def side_problems(self, side: Side) -> list[Problem]:
+        """Returns a problem if teams cannot submit programs of this side."""
+        if side in self.programs:
+            return []
+        kinds = [f"a {kind}" if kind is Side.DEFENCE else f"an {kind}" for kind in self.programs]
+        kinds += ["pictures, in an archive"] if self.picture_formats() else []
+        what = f"the format {self.name} takes no {side} programs"
+        return [Problem("side", what, f"submit {' or '.join(kinds)}")]
+
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
         """Returns every reason why a team may not submit such a program now. Default: only that the team is unknown."""
         del task, side

@@ -190,6 +190,19 @@ def trial_cup(empty: Cup) -> Cup:
     return empty.open()
 
 
+@pytest.fixture
+def warmup(empty: Cup) -> Cup:
+    """An opened warm-up, whose task has no budget, with three teams and trial matches."""
+    dataset = {"kind": "npz", "path": "quarters.npz", "only": ["0", "1"]}
+    empty.rules, empty.trial_pictures = {}, 2
+    empty.more = {
+        "format": "warmup",
+        "tasks": [{"name": "quarters", "dataset": dataset}],
+        "baselines": [{"folder": str(empty.player("defence_honest", "measure")), "name": "measure"}],
+    }
+    return empty.open()
+
+
 @pytest.fixture(scope="module")
 def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
     """A client of the Docker engine, which has the players' base image."""

@@ -108,6 +108,15 @@ def test_all_objections_come_at_once(cup) -> None:
     assert not (cup.folder.path / "receipts").exists()
 
 
+def test_an_attack_for_a_warm_up_is_refused(warmup) -> None:
+    """A warm-up has its own attacks (B2): a team's attack is refused, and plays no trial match."""
+    with pytest.raises(Rejected) as refusal:
+        warmup.submit("One", warmup.player("attack_honest"))
+    [problem] = refusal.value.problems
+    assert str(problem) == "side: the format warmup takes no attack programs; submit a defence"
+    assert len(warmup.acts(contest_events.SubmissionRefused)) == 1
+
+
 def test_a_broken_manifest_is_refused_with_its_lines(cup) -> None:
     """What is wrong in submission.yaml is told as everywhere; the side is then unknown."""
     folder = cup.player("attack_honest")

@@ -346,6 +346,20 @@ def test_a_warm_up_s_attacks_are_no_baselines(player, contest) -> None:
     assert "`sparring evaluate`" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["check"], ["try", "--against", "measure"]])
+def test_an_attack_for_a_contest_that_takes_none_is_refused(words, player, contest) -> None:
+    """Such a contest has no budget: the attack is not started, and the message says what to submit."""
+    body = json.loads(contest.read_text())
+    del body["task"]["budget"], body["baselines"][0]
+    body |= {"format": "warmup", "rules": {"throughput": None}}
+    body["task"]["dataset"]["only"] = ["0", "1"]
+    contest.write_text(json.dumps(body))
+    done = submission(*words, player("attack_honest"), "--contest", contest)
+    assert done.exit_code == 1, done.output
+    assert "side: the format warmup takes no attack programs" in done.output
+    assert "submit a defence" in done.output
+
+
 def test_a_contest_without_an_opponent_is_named_as_the_reason(player, contest) -> None:
     """Nothing is to be installed or built where the contest file has no baseline of the other side."""
     body = json.loads(contest.read_text())

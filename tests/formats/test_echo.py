@@ -163,7 +163,7 @@ def test_an_attack_cannot_be_handed_in(league) -> None:
     """The format has programs of one kind."""
     folder = league.player("pushy", 1, side="attack")
     said = league.run("submit", league.path, folder, "--team", "Owls", "--task", "digits", *UNISOLATED, status=1)
-    assert "echo has no attack programs" in said
+    assert "the format echo takes no attack programs" in said
 
 
 def test_boards_reports_and_tables_show_the_declared_columns(league) -> None:

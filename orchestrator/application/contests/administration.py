@@ -371,14 +371,10 @@ class ContestAdmin:
     def _validate_team_rules(
         self, submitted: SubmissionRequest, submission_manifest: manifest.Manifest | None
     ) -> list[Problem]:
-        """Returns the problems by the rules for teams (A1, A4, C9), none while the side is unknown."""
+        """Returns the problems by the rules for teams (A1, A4, C9), none without a side that can be submitted."""
         side, rules = submitted.side or (submission_manifest.side if submission_manifest else None), self.contest.format
-        if side is None:
+        if side is None or (side not in rules.programs and not submitted.is_pictures):
             return []
-        if side not in rules.programs and not submitted.is_pictures:
-            mismatch, kinds = f"{rules.name} has no {side} programs", [str(kind) for kind in rules.programs]
-            kinds += ["pictures, in an archive"] if rules.picture_formats() else []
-            return [Problem("side", mismatch, f"hand in one of the kind {' or '.join(kinds)}")]
         problems: list[Problem] = rules.entry_problems(self.season, submitted.team, submitted.task, side)
         return problems + self._validate_day(submitted)
 
@@ -491,6 +487,9 @@ class ContestAdmin:
         if submission_manifest and submitted.side not in (None, submission_manifest.side):
             contradiction = f"{submitted.side} was asked for, its submission.yaml says {submission_manifest.side}"
             problems.append(Problem("side", contradiction, "make them agree"))
+        side = submitted.side or (submission_manifest.side if submission_manifest else None)
+        if side is not None and not submitted.is_pictures:
+            problems += self.contest.format.side_problems(side)
         if name and not manifest.is_slug(name):
             problems.append(Problem("name", f"{name!r} is no name", "1 to 64 of a-z, 0-9, _ and -, no _ or - first"))
         return problems

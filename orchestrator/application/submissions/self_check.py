@@ -241,6 +241,11 @@ def _admit_subject(
             note(_failed_step(MANIFEST_STEP, str(subject.folder / manifest.FILE_NAME), error))
             return None
         side = described.side
+        # A defence may be the organizers' hidden model, in a contest whose teams submit pictures.
+        if side is Side.ATTACK and (problems := setup.contest.format.side_problems(side)):
+            place = str(subject.folder / manifest.FILE_NAME)
+            note(_failed_step(MANIFEST_STEP, place, Rejected(place, problems)))
+            return None
         detail = f"{described.name}, {described.side}, licence {described.licence or 'not named'}"
         missing = setup.contest.format.release_warnings(described)
         note(CheckStep(MANIFEST_STEP, True, detail, near_limit="; ".join(missing)))
