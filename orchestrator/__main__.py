@@ -20,9 +20,9 @@ def main() -> None:
             from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
         else:
             from orchestrator.cli.commands import main as command  # noqa: PLC0415  see above
-    except KeyboardInterrupt:  # during the imports; a running command handles it itself
+        command()
+    except KeyboardInterrupt:  # during the imports, here and in `command`; a running command handles it itself
         sys.exit(130)
-    command()
 
 
 __all__ = ["main"]

@@ -1,5 +1,6 @@
 """The commands as an operator meets them: output, JSON, errors with remedies, exit codes."""
 
+import gc
 import json
 import os
 import re
@@ -13,8 +14,8 @@ import structlog
 from pydantic import ByteSize
 from typer.testing import CliRunner
 
-from orchestrator import errors, resources
-from orchestrator.cli import console
+from orchestrator import __main__, errors, resources
+from orchestrator.cli import commands, console
 from orchestrator.cli.app import app
 from orchestrator.cli.effective_values import value_text
 from orchestrator.domain.tasks import Norm
@@ -315,6 +316,22 @@ def test_exit_codes_tell_whose_fault_it_was() -> None:
         errors.Cancelled("x"): 130,
     }
     assert {error: int(console.exit_code(error)) for error in expected} == expected
+
+
+def test_ctrl_c_before_a_command_begins_ends_without_a_traceback(monkeypatch) -> None:
+    """Modules are imported for a second or more before a command can catch Ctrl-C: its exit code is 130 then, too."""
+
+    def interrupted(name: str | None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "make_app", interrupted)
+    monkeypatch.setattr(sys, "argv", ["sparring", "demo"])
+    try:
+        with pytest.raises(SystemExit) as ended:
+            __main__.main()
+    finally:
+        gc.enable()  # which the entry point disables for the imports
+    assert ended.value.code == 130
 
 
 @pytest.mark.slow
