@@ -150,6 +150,13 @@ def test_a_preview_needs_no_wall(entered) -> None:
     assert found[0].stages
 
 
+def test_a_round_without_isolation_is_refused_before_it_begins(entered) -> None:
+    """On the process backend strangers' programs need the option that allows it; without it nothing is recorded."""
+    with entered.desk() as desk, pytest.raises(UsageError, match=r"3 submissions are .* or --allow-unisolated"):
+        seasons.play_round(desk, "initial", replace(HOW, allow_unisolated=False), lambda _: None, "quarters")
+    assert not entered.folder.round("initial", "quarters").exists
+
+
 @pytest.mark.slow
 def test_rounds_have_an_order(entered) -> None:
     """An unknown round, a final before its promotion and a promotion before its round are refused with the remedy."""

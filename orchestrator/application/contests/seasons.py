@@ -219,14 +219,7 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
         Rejected: a submission cannot play any more, or the format objects to the roster.
     """
     contest = admin.contest
-    rounds: dict[str, SeasonRound] = {each.name: each for each in contest.format.rounds(admin.season, task)}
-    if phase not in rounds:
-        raise UsageError(
-            f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(rounds) or 'none yet'}"
-        )
-    if blocked := rounds[phase].blocked:
-        remedy = "run `sparring round promote` first" if contest.format.promotes_from else "see `sparring board`"
-        raise UsageError(f"the round {phase!r} cannot be played: {blocked}; {remedy}")
+    _require_round(admin, phase, task)
     identify = (
         entry_images.admitter_without_builds(backend)
         if dry_run
@@ -247,6 +240,19 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
         reusable_rounds=tuple(_reusable_rounds(admin, phase, task)),
         samples=None if plan is None else _planned_samples(admin, task, plan),
     )
+
+
+def _require_round(admin: ContestAdmin, phase: str, task: str) -> None:
+    """Raises UsageError if the format has no such round, or it cannot be played yet."""
+    contest = admin.contest
+    rounds: dict[str, SeasonRound] = {each.name: each for each in contest.format.rounds(admin.season, task)}
+    if phase not in rounds:
+        raise UsageError(
+            f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(rounds) or 'none yet'}"
+        )
+    if blocked := rounds[phase].blocked:
+        remedy = "run `sparring round promote` first" if contest.format.promotes_from else "see `sparring board`"
+        raise UsageError(f"the round {phase!r} cannot be played: {blocked}; {remedy}")
 
 
 def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples:
@@ -270,15 +276,20 @@ def play_round(
     """Plays what is left of a round on every task, or on the task `only`; writes results and records complete rounds.
 
     Raises:
-        UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
+        UsageError: contest.yaml has other rules than those in force, there is no such round yet, or nothing isolates
+            the programs of strangers.
         JobsParked: submissions wait for another run; all others were played on every task, and results were written.
     """
     _check_rules(admin)
+    tasks = task_names(admin.contest, only)
+    for task in tasks:
+        _require_round(admin, phase, task)
+    _require_isolation(admin, options, tasks)
     target = play_rounds.choose_target(admin.contest, admin.folder.path.resolve(), options)
     target.backend.clean_up()
     results_by_task = []
     parked: list[str] = []
-    for task in task_names(admin.contest, only):
+    for task in tasks:
         ready = task_round(admin, phase, task, target.backend)
         folder = admin.folder.round(phase, task)
         folder.create()
@@ -300,6 +311,21 @@ def play_round(
     if parked:
         raise JobsParked("\n".join(parked))
     return results_by_task
+
+
+def _require_isolation(admin: ContestAdmin, options: RunOptions, tasks: Sequence[str]) -> None:
+    """Raises UsageError if received programs would all be refused, so that only the baselines would be played."""
+    entries = [entry for task in tasks for entry in admin.season.entries_of_task(task)]
+    strangers = [entry for entry in entries if entry.is_active and not entry.pixels]
+    if strangers and options.refuses_strangers:
+        many = len(strangers) > 1
+        are = (
+            f"{len(strangers)} submissions are strangers' programs" if many else "a submission is a stranger's program"
+        )
+        raise UsageError(
+            f"{are}, and the process backend does not isolate players: give --backend container, or "
+            f"--allow-unisolated if you trust {'their authors' if many else 'its author'}"
+        )
 
 
 def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> None:

@@ -35,8 +35,6 @@ from orchestrator.sandboxes.base import Backend
 
 REQUESTS = "requests"
 """The folder in a contest's folder that holds one folder for each request; a worker locks it while it plays."""
-PROCESS = "process"
-"""The default backend of a worker."""
 POLL_SECONDS = 1.0
 """Seconds between two reads of a ledger in which nothing waits."""
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
@@ -99,8 +97,7 @@ def require_isolation(contest: Contest, options: RunOptions) -> None:
 
     Otherwise its authors would be blamed for a mistake of the organizers.
     """
-    is_process = (options.backend or PROCESS) == PROCESS and options.executor != KUBERNETES
-    if is_process and not options.allow_unisolated and not contest.format.picture_formats():
+    if options.refuses_strangers and not contest.format.picture_formats():
         raise UsageError(
             "teams are strangers, and the process backend does not isolate players: give --backend container, "
             "or --allow-unisolated if you trust everybody who may hand in"

@@ -37,6 +37,8 @@ from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 ROUND_NAME = "round-1"
 """The name of the single round of a contest file that is played without a season."""
+PROCESS = "process"
+"""The default backend."""
 Identify = Callable[[ImageSource], Image]
 """A function that admits a source and returns its image, such as `entry_images.admitter_with_builds` makes it."""
 
@@ -54,6 +56,12 @@ class RunOptions:
     """Used with the engine `kubernetes` only."""
     announce_replays: Callable[[ReplayForecast], None] = lambda _: None
     """Called with the forecast of the replays' cost before each task of a round is played."""
+
+    @property
+    def refuses_strangers(self) -> bool:
+        """Whether admission refuses every stranger's program, which nothing would isolate and nobody allowed."""
+        is_process = (self.backend or PROCESS) == PROCESS and self.executor != execution_target.KUBERNETES
+        return is_process and not self.allow_unisolated
 
 
 @dataclass(frozen=True)
