@@ -81,7 +81,8 @@ def verify_receipt(path: Path, key: str | None = None) -> VerifiedReceipt:
         value = parse_json(data)
         same = encode_receipt(value) == data
     except (ValueError, RecursionError) as error:
-        raise NotGenuine(printable(name), f"is no JSON: {printable(str(error), 120)}") from None
+        remedy = "give the receipt as the organizers sent it, or a bundle's folder"
+        raise NotGenuine(printable(name), f"is no JSON: {printable(str(error), 120)}", remedy) from None
     body = parse_model(Receipt, value, name)
     if not same or list(value) != list(body.document()):
         raise NotGenuine(printable(name), "is not written as receipts are handed out")

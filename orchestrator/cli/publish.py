@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.publishing import bundles as publishing
@@ -13,6 +14,7 @@ from orchestrator.bundles.receipts import VerifiedReceipt
 from orchestrator.bundles.verifier import VerificationReport
 from orchestrator.cli import console, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import UsageError
 
 _INTEGRITY_ONLY = "integrity only: without --key nobody knows whose it is"
@@ -57,7 +59,8 @@ def publish(
     )
     _print_counts(published.verification)
     out.print(
-        f"check    sparring verify {safe_text(str(published.path))} --key {published.verification.key}", soft_wrap=True
+        f"check    sparring verify {escape(shell_word(published.path))} --key {published.verification.key}",
+        soft_wrap=True,
     )
 
 

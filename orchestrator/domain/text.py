@@ -1,5 +1,6 @@
 """Makes text from strangers safe to show, and writes counts and times for people."""
 
+import shlex
 import unicodedata
 from datetime import datetime
 
@@ -22,6 +23,11 @@ def printable(text: str | bytes, limit: int = DEFAULT_LIMIT) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def shell_word(value: object) -> str:
+    """Returns a path or a name as one printable word of a command that a person pastes into a shell."""
+    return shlex.quote(printable(str(value), 4096))
 
 
 def reject_control_characters(text: str) -> str:

@@ -30,15 +30,15 @@ def receipt(cup) -> Path:
 
 
 def test_a_bundle_is_published_and_checked(cup, tmp_path):
-    """What `publish` prints is the command that checks it; with --json it is one document."""
+    """What `publish` prints is the command that checks it, for any path; with --json it is one document."""
     copied = shutil.copytree(cup.path, tmp_path / "cup")
-    code, out, err = run("publish", copied, "--sealed", "--out", tmp_path / "bundle")
+    code, out, err = run("publish", copied, "--sealed", "--out", tmp_path / "my bundle")
     assert (code, err) == (0, "")
-    assert f"sparring verify {tmp_path / 'bundle'} --key {cup.key.fingerprint}" in out.replace("\n", "")
+    assert f"sparring verify '{tmp_path / 'my bundle'}' --key {cup.key.fingerprint}" in out.replace("\n", "")
     code, out, _ = run("publish", copied, "--full", "--out", tmp_path / "full", "--json")
     document = json.loads(out)
     assert (code, document["kind"], document["bundle"]) == (0, "full", str(tmp_path / "full"))
-    code, out, _ = run("verify", tmp_path / "full", "--sealed", tmp_path / "bundle", "--key", cup.key.fingerprint)
+    code, out, _ = run("verify", tmp_path / "full", "--sealed", tmp_path / "my bundle", "--key", cup.key.fingerprint)
     assert code == 0
     assert "opened   48 commitments of the sealed bundle" in out
     assert run("publish", copied, "--sealed", "--full", "--out", tmp_path / "more")[0] == 2

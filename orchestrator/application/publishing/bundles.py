@@ -1,9 +1,11 @@
 """Publishes a contest's bundles for the organizers, and verifies bundles and receipts for anybody."""
 
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from orchestrator import __version__
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import round_record
 from orchestrator.bundles import receipts, verifier, writer
-from orchestrator.bundles.layout import BundleKind, BundleManifest, RoundPart
+from orchestrator.bundles.layout import CONTEST, MANIFEST, SIGNATURE, BundleKind, BundleManifest, RoundPart
 from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence
 from orchestrator.bundles.reader import Bundle
 from orchestrator.bundles.verifier import VerificationReport
@@ -22,7 +24,7 @@ from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_format import Format, SeasonState
 from orchestrator.domain.ids import digest
 from orchestrator.domain.season import Season
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import printable, shell_word
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.ledger import season_fold
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -106,16 +108,15 @@ def verify_bundle_or_receipt(
 
     Raises:
         NotGenuine: at the first check that fails.
-        UsageError: `key` is no fingerprint, a head is no hash, or there is nothing at a path.
+        UsageError: `key` is no fingerprint, a head is no hash, or there is nothing at a path, or neither a bundle nor
+            a receipt.
     """
     if key is not None and not _FINGERPRINT.fullmatch(key):
         raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
     for head in held.heads:
         if not _FINGERPRINT.fullmatch(head):
             raise UsageError(f"{printable(head, 80)!r} is no hash of an entry: sha256: and 64 hexadecimal digits")
-    for each in (path, sealed, *held.receipts):
-        if each is not None and not each.exists():
-            raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
+    _require_paths(path, sealed, held.receipts)
     if path.is_file():
         if sealed is not None or held != NO_EVIDENCE:
             raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt out")
@@ -124,6 +125,34 @@ def verify_bundle_or_receipt(
     return verifier.verify_bundle(
         bundle, resolve_rules, None if sealed is None else Bundle.load(sealed, bundle.key), held
     )
+
+
+def _require_paths(path: Path, sealed: Path | None, kept_receipts: Iterable[Path]) -> None:
+    """Raises UsageError for a path with nothing there, or with something else than what is checked."""
+    bundle_paths, receipt_paths = [each for each in (path, sealed) if each is not None], list(kept_receipts)
+    for each in (*bundle_paths, *receipt_paths):
+        if not each.exists():
+            raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
+    for each in receipt_paths:
+        if each.is_dir():
+            raise UsageError(f"{each} is a folder; give a receipt's file")
+    for each in bundle_paths:
+        _require_bundle_or_file(each)
+
+
+def _require_bundle_or_file(path: Path) -> None:
+    """Raises UsageError for a folder with none of a bundle's own files, and for a zip: there is nothing to check."""
+    if path.is_file():
+        if zipfile.is_zipfile(path):
+            raise UsageError(f"{path} is an archive; unpack it, and give the bundle's folder")
+        return
+    if any(os.path.lexists(path / name) for name in (MANIFEST, SIGNATURE, CONTEST)):
+        return
+    if ContestFolder(path).exists:
+        command = f"sparring publish {shell_word(path)} --out BUNDLE"
+        raise UsageError(f"{path} is the folder of a contest; `{command}` writes a bundle of it")
+    remedy = "give the folder that `sparring publish` wrote, or a receipt"
+    raise UsageError(f"{path} is no bundle: it has no {MANIFEST}; {remedy}")
 
 
 def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], SeasonState]:
