@@ -6,6 +6,7 @@ from typing import Any
 
 from allauth.socialaccount.adapter import get_adapter
 from django.contrib.messages import get_messages
+from django.forms import BaseForm, BoundField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render as django_render
 from django.urls import reverse
@@ -26,10 +27,19 @@ def environment(**_options: Any) -> Environment:
     """Returns the Jinja environment of pages, with the reports' filters, escaping and blocks."""
     made = reports.environment(PackageLoader("orchestrator.web"))
     made.globals.update(
-        url=_url, static=static_files.address, sign_in_providers=_sign_in_providers, typed_words=typed_words
+        url=_url,
+        static=static_files.address,
+        sign_in_providers=_sign_in_providers,
+        typed_words=typed_words,
+        wrong_fields=wrong_fields,
     )
     made.filters.update(paragraphs=paragraphs, labelled=labelled)
     return made
+
+
+def wrong_fields(form: object) -> list[BoundField]:
+    """Returns the visible fields of a sent form that have errors; none for anything else."""
+    return [each for each in form if each.errors and not each.is_hidden] if isinstance(form, BaseForm) else []
 
 
 def labelled(rows: str, headings: Sequence[str]) -> Markup:

@@ -134,6 +134,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
         "weeks/case.html.j2",
         case=shown,
         picture=picture,
+        form=form,
         decisions=[(each, form[each.question]) for each in shown.choices],
         problem=problem,
         lost=DecisionForm(dict.fromkeys(sorted(gone), "Reason"), typed),
