@@ -2,13 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import UsageError
 
 MAX_BYTES = 16 * 1024**2
 """The most bytes of a log that are written to its file: a build step may write for as long as it runs."""
+MAX_FOLDER_BYTES = 1024**3
+"""The most bytes of the logs of strangers' builds together; the oldest are removed."""
 MAX_SHOWN_LINES = 5000
 """The most lines that are shown while the build runs; the file may have more."""
 TAIL_LINES = 20
@@ -54,3 +56,19 @@ def open_build_log(path: Path, show: Callable[[str], object] = lambda _: None) -
         raise UsageError(f"cannot write the log {path}: {error.strerror}; give another --log") from error
     with file:
         yield BuildLog(path, file.write, show)
+
+
+def remove_oldest_logs(folder: Path) -> None:
+    """Removes the oldest logs of a folder, so that another one fits within `MAX_FOLDER_BYTES`."""
+    logs = []
+    for path in folder.glob("*.log"):
+        with suppress(OSError):  # another process removes some, too
+            status = path.stat()
+            logs.append((status.st_mtime_ns, status.st_size, path))
+    left = MAX_FOLDER_BYTES - MAX_BYTES - sum(size for _, size, _ in logs)
+    for _, size, path in sorted(logs):
+        if left >= 0:
+            return
+        with suppress(OSError):
+            path.unlink()
+            left += size

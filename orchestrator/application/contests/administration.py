@@ -327,17 +327,26 @@ class ContestAdmin:
         steps.result("archive", problems)
         if archive is None:
             self._record_refusal(submitted, submitted.name, submitted.side, problems)
-        pixels = put_array(self.folder.blobs(), archive.pixels)
-        with self.alone():
-            image = Image(archive.digest, "")
-            act = self._received_event(submitted, None, submitted.name, Side.ATTACK, image)
-            act = act.model_copy(update={"pixels": pixels, "decoder": archive.decoder})
-            if (before := self._earlier_receipt(act)) is not None:
+        with self.alone():  # before the pictures are stored: nothing removes those of a refused submission
+            if isinstance(before := self._check_pictures(submitted, archive), Receipt):
                 return before
-            if problems := self.validate_request(submitted, None):
-                self._record_refusal(submitted, submitted.name, submitted.side, problems)
+        pixels = put_array(self.folder.blobs(), archive.pixels)
+        with self.alone():  # meanwhile this team or another may have submitted something
+            if isinstance(act := self._check_pictures(submitted, archive), Receipt):
+                return act
             warnings = [*self.contest.format.submission_warnings(self.season, act), *self._clock_warnings()]
-            return self._receive(act.model_copy(update={"warnings": warnings}))
+            return self._receive(act.model_copy(update={"pixels": pixels, "warnings": warnings}))
+
+    def _check_pictures(
+        self, submitted: SubmissionRequest, archive: EntryPictures
+    ) -> contest_events.SubmissionReceived | Receipt:
+        """Returns the event of receiving pictures now, or the receipt of the same submission. Raises Rejected."""
+        act = self._received_event(submitted, None, submitted.name, Side.ATTACK, Image(archive.digest, ""))
+        if (before := self._earlier_receipt(act)) is not None:
+            return before
+        if problems := self.validate_request(submitted, None):
+            self._record_refusal(submitted, submitted.name, submitted.side, problems)
+        return act.model_copy(update={"decoder": archive.decoder})
 
     def _receive(self, act: contest_events.SubmissionReceived) -> Receipt:
         """Records that a submission was received, and returns its receipt."""

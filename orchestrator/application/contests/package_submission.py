@@ -122,6 +122,7 @@ def _load_or_build_image(
         unpacked.source, tag, cuda=bool(admin.contest.file.limits.gpus and submission_manifest.gpu)
     )
     name = f"{submission_manifest.name}-{unpacked.digest.removeprefix('sha256:')[:12]}.log"
+    build_log.remove_oldest_logs(admin.folder.path / BUILD_LOG_FOLDER)
     with build_log.open_build_log(admin.folder.path / BUILD_LOG_FOLDER / name, show) as log:
         try:
             return image_store.build(recipe, log)
