@@ -165,9 +165,9 @@ def test_an_image_that_was_built_again_is_pushed_again(contest, engine, registry
     del engine.images["ours/measure:1"]
     done = push(contest.folder.path)
     assert {who: each.state.value for who, each in done.items()} == {
-        RUNNER: "there",
+        RUNNER: "present",
         "fgsm": "pushed",
-        "measure": "there",
+        "measure": "present",
     }
 
 
@@ -222,7 +222,7 @@ def test_names_of_others_are_never_pushed(contest, engine, registry, start):
     contest.write()
     done = push(contest.folder.path)
     states = [done[f"n{place}"].state.value for place in range(4)]
-    assert states == ["elsewhere", "elsewhere", "there", "missing"]
+    assert states == ["elsewhere", "elsewhere", "present", "missing"]
     assert "by its tag" in done["n3"].reason
     assert [name for _, name, _ in engine.pushed] == [f"{registry.host}/org/sparring/runner:cpu"]
     assert other.asked == []
@@ -265,8 +265,8 @@ def test_the_command_tells_people_and_machines(contest, engine, registry, tmp_pa
     document = json.loads(done.stdout)
     assert document["ok"]
     assert [(each["owner"], each["state"]) for each in document["images"]] == [
-        (RUNNER, "there"),
-        ("fgsm", "there"),
+        (RUNNER, "present"),
+        ("fgsm", "present"),
         ("measure", "pushed"),
     ]
 

@@ -30,7 +30,7 @@ class PushState(StrEnum):
     """The outcome for one image."""
 
     PUSHED = "pushed"
-    PRESENT = "there"
+    PRESENT = "present"
     """The registry has it already, and the engine has the same image or none."""
     ELSEWHERE = "elsewhere"
     """Its name is in another registry, which is not asked: the person who chose that name has to push it."""

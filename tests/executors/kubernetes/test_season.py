@@ -176,7 +176,7 @@ def test_a_season_is_received_on_docker_and_played_on_a_cluster(season) -> None:
         season.play()
     assert "sparring cluster push" in str(caught.value)
     assert {each.state.value for each in season.push().values()} == {"pushed"}
-    assert {each.state.value for each in season.push().values()} == {"there"}
+    assert {each.state.value for each in season.push().values()} == {"present"}
     with seasons.administer(season.path) as desk:
         [outlook] = seasons.preview_round(desk, "initial", season.how)
     assert outlook.slots == 3
