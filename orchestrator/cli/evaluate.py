@@ -58,7 +58,7 @@ class EvaluateOptions:
 @console.command
 def evaluate(
     path: Annotated[Path, typer.Argument(help="The folder of a defence, with its submission.yaml.", metavar="PATH")],
-    under: EvaluateOptions = EvaluateOptions(),
+    options: EvaluateOptions = EvaluateOptions(),
     as_json: Json = False,
 ) -> None:
     """Print the row that a defence would have in a warm-up, played with the same code as the organizers' (B7).
@@ -66,23 +66,23 @@ def evaluate(
     Its pictures are the contest's public ones, where the contest file has some. Exits with 1 when the defence
     committed a fault.
     """
-    if under.out_dir is not None:
-        output_paths.require_folder_path(under.out_dir, "--out")
-    wanted = evaluation.prepare_evaluation(path, under.read_contest(), under.task, under.pictures)
+    if options.out_dir is not None:
+        output_paths.require_folder_path(options.out_dir, "--out")
+    wanted = evaluation.prepare_evaluation(path, options.read_contest(), options.task, options.pictures)
     console.quiet_logs()
-    if under.backend == "process":
+    if options.backend == "process":
         err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
-    with _round_folder(under.out_dir) as folder:
+    with _round_folder(options.out_dir) as folder:
         progress = EvaluationProgress(wanted, folder)
         # It is the participant's own code.
-        options = RunOptions(under.backend, under.slots, allow_unisolated=True)
+        run_options = RunOptions(options.backend, options.slots, allow_unisolated=True)
         with _show(progress) as watch:
-            found = evaluation.evaluate(wanted, folder, options, watch)
+            found = evaluation.evaluate(wanted, folder, run_options, watch)
     if as_json:
-        console.print_json(_document(wanted, found, under.out_dir))
+        console.print_json(_document(wanted, found, options.out_dir))
     else:
-        _print_report(wanted, found, under.out_dir)
-        if under.out_dir is not None and not progress.steps_played:
+        _print_report(wanted, found, options.out_dir)
+        if options.out_dir is not None and not progress.steps_played:
             out.print("nothing was left to play: this is the row as it was", soft_wrap=True)
     if found.faults:
         raise typer.Exit(ExitCode.FAILED)

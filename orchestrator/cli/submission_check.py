@@ -84,7 +84,7 @@ class CheckOptions:
 @console.command
 def check(
     what: SubjectArgument = ".",
-    under: CheckOptions = CheckOptions(),
+    options: CheckOptions = CheckOptions(),
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
     ] = None,
@@ -96,11 +96,11 @@ def check(
     """
     if save is not None:
         output_paths.require_file_path(save, "--save")
-    contest = under.read_contest()
-    if contest.format.picture_formats() and not _is_program(Path(what), under):
-        _check_pictures(Path(what), contest, under.task, as_json=as_json)
+    contest = options.read_contest()
+    if contest.format.picture_formats() and not _is_program(Path(what), options):
+        _check_pictures(Path(what), contest, options.task, as_json=as_json)
         return
-    _warn_unisolated(under)
+    _warn_unisolated(options)
     steps: list[CheckStep] = []
 
     def on_step(step: CheckStep) -> None:
@@ -108,42 +108,42 @@ def check(
             _print_step(len(steps) + 1, step)
         steps.append(step)
 
-    subject = _subject(what, under)
+    subject = _subject(what, options)
     if not as_json:
-        out.print(_terms_line(under, contest), soft_wrap=True)
-    with self_check.check_setup(contest, under.task, under.backend) as terms:
-        done = self_check.check_submission(subject, terms, on_step)
+        out.print(_terms_line(options, contest), soft_wrap=True)
+    with self_check.check_setup(contest, options.task, options.backend) as setup:
+        done = self_check.check_submission(subject, setup, on_step)
     if save is not None:
         _save_transcript(save, done.conversation)
     if as_json:
         console.print_json(_document(done))
     else:
-        _print_outcome(done, under)
+        _print_outcome(done, options)
     if not done.passed:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _is_program(path: Path, under: CheckOptions) -> bool:
+def _is_program(path: Path, options: CheckOptions) -> bool:
     """Returns whether the organizers' hidden model is checked: a program, in a contest whose teams submit pictures."""
-    return (path / manifest.FILE_NAME).exists() or (under.backend != "process" and not path.exists())
+    return (path / manifest.FILE_NAME).exists() or (options.backend != "process" and not path.exists())
 
 
-def _print_outcome(done: CheckReport, under: CheckOptions) -> None:
+def _print_outcome(done: CheckReport, options: CheckOptions) -> None:
     if done.passed:
         out.print("[bold green]it would be received[/]" + _near_limit_text(done))
         return
     _print_failure(done)
-    if under.is_default_contest and done.steps[-1].name not in _BEFORE_PLAY:
+    if options.is_default_contest and done.steps[-1].name not in _BEFORE_PLAY:
         out.print(f"\n{_DEFAULT_CONTEST}", soft_wrap=True)
 
 
-def _terms_line(under: CheckOptions, contest: Contest) -> str:
+def _terms_line(options: CheckOptions, contest: Contest) -> str:
     """Returns a line with the contest, the task, and the shape and number of classes of its pictures."""
-    name = under.task or contest.only_task
+    name = options.task or contest.only_task
     task = contest.make_task(contest.load_samples(name), name)
     shape = " x ".join(str(size) for size in task.shape)
     line = f"plays    {contest.file.contest}, task {name}: pictures of {shape}, {len(task.classes)} classes"
-    return safe_text(f"{line}. {_DEFAULT_CONTEST}" if under.is_default_contest else line, 1000)
+    return safe_text(f"{line}. {_DEFAULT_CONTEST}" if options.is_default_contest else line, 1000)
 
 
 def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: bool) -> None:
@@ -175,7 +175,7 @@ def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: 
 def try_(
     what: SubjectArgument,
     against: Annotated[str, typer.Option("--against", help="A baseline of the contest, of the other side.")],
-    under: CheckOptions = CheckOptions(),
+    options: CheckOptions = CheckOptions(),
     pictures: Annotated[
         Path | None, typer.Option("--pictures", help="The page with pictures; default: trial.html.")
     ] = None,
@@ -186,12 +186,14 @@ def try_(
     Exits with 1 when the submission broke a limit or the protocol.
     """
     target = output_paths.require_file_path(pictures or Path("trial.html"), "--pictures")
-    _warn_unisolated(under)
+    _warn_unisolated(options)
     with (
-        self_check.check_setup(under.read_contest(), under.task, under.backend) as terms,
+        self_check.check_setup(options.read_contest(), options.task, options.backend) as setup,
         results_output.progress_bar() as watch,
     ):
-        tried = self_check.play_against(self_check.admit_applicant(_subject(what, under), terms), against, terms, watch)
+        tried = self_check.play_against(
+            self_check.admit_applicant(_subject(what, options), setup), against, setup, watch
+        )
     lines = _try_lines(tried)
     _write(target, reports.render_trial(f"{tried.attack} against {tried.defence}", lines, tried.examples))
     if as_json:
@@ -206,7 +208,7 @@ def try_(
 @console.command
 def debug(
     what: SubjectArgument = ".",
-    under: CheckOptions = CheckOptions(),
+    options: CheckOptions = CheckOptions(),
     batch: Annotated[int, typer.Option("--batch", min=1, max=4096, help="Pictures in the first question.")] = 4,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
@@ -224,17 +226,17 @@ def debug(
     Without a terminal it ends after the first question. Exits with 1 after a fault, or where a reply differs.
     """
     if in_process:
-        if save is not None or replay is not None or as_json or under.backend != "process":
+        if save is not None or replay is not None or as_json or options.backend != "process":
             raise UsageError("with --in-process, leave --save, --replay, --json and --backend out")
-        _debug_in_process(what, under, batch)
+        _debug_in_process(what, options, batch)
         return
     if save is not None:
         output_paths.require_file_path(save, "--save")
-    _warn_unisolated(under)
+    _warn_unisolated(options)
     recorded = None if replay is None else transcript.read_transcript(_read_transcript(replay))
-    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
-        applicant = self_check.admit_applicant(_subject(what, under), terms)
-        with self_check.debug_session(applicant, terms) as session:
+    with self_check.check_setup(options.read_contest(), options.task, options.backend) as setup:
+        applicant = self_check.admit_applicant(_subject(what, options), setup)
+        with self_check.debug_session(applicant, setup) as session:
             failed = _converse(session, batch, quiet=as_json) if recorded is None else ""
             compared = [] if recorded is None else list(session.replay_transcript(recorded))
         entries, stderr = session.transcript, session.recorder.stderr
@@ -250,14 +252,14 @@ def debug(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _debug_in_process(what: str, under: CheckOptions, batch: int) -> None:
+def _debug_in_process(what: str, options: CheckOptions, batch: int) -> None:
     """Asks a player whose code runs in this process, and prints its answers after the gate."""
-    folder = _subject(what, under).folder
+    folder = _subject(what, options).folder
     if folder is None:
         raise UsageError("only a folder can be played with --in-process")
-    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
+    with self_check.check_setup(options.read_contest(), options.task, options.backend) as setup:
         try:
-            with open_in_process_player(folder, terms, limits=False) as player:
+            with open_in_process_player(folder, setup, limits=False) as player:
                 asked = batch
                 while asked:
                     _show_answers(player, asked)

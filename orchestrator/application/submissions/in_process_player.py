@@ -199,12 +199,12 @@ class _Pipes:
 
 
 @contextmanager
-def open_in_process_player(folder: Path, under: CheckSetup, *, limits: bool = True) -> Iterator[InProcessPlayer]:
+def open_in_process_player(folder: Path, setup: CheckSetup, *, limits: bool = True) -> Iterator[InProcessPlayer]:
     """Opens and loads the player of a submission's folder, which is the working directory meanwhile.
 
     Args:
         folder: the submission's folder. Its own files run, not a copy, so that breakpoints in them are hit.
-        under: the contest, task and backend.
+        setup: the contest, task and backend.
         limits: whether the time limits apply; in a debugger, a player may stand still for longer.
 
     Raises:
@@ -212,10 +212,10 @@ def open_in_process_player(folder: Path, under: CheckSetup, *, limits: bool = Tr
         UsageError: it is no player in Python that uses the helper `sparring_player`.
         SubmissionFault: the player did not get ready.
     """
-    applicant = self_check.admit_applicant(CheckSubject(folder=folder), under)
+    applicant = self_check.admit_applicant(CheckSubject(folder=folder), setup)
     script = _script(folder)
     with (
-        trial_match_setup.solo_context(under.contest, applicant, under.backend, under.samples) as (context, _),
+        trial_match_setup.solo_context(setup.contest, applicant, setup.backend, setup.samples) as (context, _),
         _as_script(folder) as helper,
     ):
         timed = context if limits else replace(context, clock=lambda: 0.0)  # a clock that stands still

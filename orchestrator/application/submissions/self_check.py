@@ -112,7 +112,7 @@ def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[Ch
         yield CheckSetup(contest, task or contest.only_task, check_backend, Path(workspace))
 
 
-def check_submission(subject: CheckSubject, under: CheckSetup, on_step: OnStep) -> CheckReport:
+def check_submission(subject: CheckSubject, setup: CheckSetup, on_step: OnStep) -> CheckReport:
     """Checks a submission up to the first step that fails. Calls `on_step` with each step, and returns them all.
 
     Raises:
@@ -125,21 +125,21 @@ def check_submission(subject: CheckSubject, under: CheckSetup, on_step: OnStep) 
         on_step(step)
         return step.passed is not False
 
-    applicant = _admit_subject(subject, under, note, done.build_log)
+    applicant = _admit_subject(subject, setup, note, done.build_log)
     if applicant is None:
         return done
     with trial_match_setup.open_trial_match(
-        under.contest, applicant, under.backend, _match_samples(under), on_step=note, keep=True
+        setup.contest, applicant, setup.backend, _match_samples(setup), on_step=note, keep=True
     ) as match:
         match.play()
     done.conversation = [entry for each in match.recorder.conversations[-1:] for entry in each]
     done.stderr = match.recorder.stderr
     if done.passed:
-        note(_score_step(applicant, under))
+        note(_score_step(applicant, setup))
     return done
 
 
-def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
+def admit_applicant(subject: CheckSubject, setup: CheckSetup) -> Applicant:
     """Makes the steps of admission and returns the applicant. Raises Rejected with the first step that failed."""
     failed: list[CheckStep] = []
 
@@ -148,16 +148,16 @@ def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
             failed.append(step)
         return step.passed is not False
 
-    found = _admit_subject(subject, under, note, [])
+    found = _admit_subject(subject, setup, note, [])
     if found is None:
         raise Rejected(failed[0].name, [Problem(failed[0].name, failed[0].problem, failed[0].remedy)])
     return found
 
 
 @contextmanager
-def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
+def debug_session(own: Applicant, setup: CheckSetup) -> Iterator[DebugSession]:
     """Opens a conversation with an applicant about the public pictures; ends its player on exit."""
-    with trial_match_setup.solo_context(under.contest, own, under.backend, under.samples) as (context, device):
+    with trial_match_setup.solo_context(setup.contest, own, setup.backend, setup.samples) as (context, device):
         session = DebugSession(context, own.submission, device)
         try:
             yield session
@@ -165,18 +165,18 @@ def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
             session.close()
 
 
-def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCallback) -> TryResult:
+def play_against(own: Applicant, against: str, setup: CheckSetup, watch: EventCallback) -> TryResult:
     """Plays an applicant against one baseline, on the public pictures.
 
     Raises:
         UsageError: there is no such baseline on the other side, or it could not play a single picture here.
         Rejected: the backend cannot start the baseline.
     """
-    other, image = _admit_opponent(against, own.side, under)
+    other, image = _admit_opponent(against, own.side, setup)
     if other.id == own.name:
         own = replace(own, name="candidate")
     players = {own.submission: own.image, other: image}
-    with trial_match_setup.play_trial_round(under.contest, own.task, players, under.backend, under.samples, watch) as (
+    with trial_match_setup.play_trial_round(setup.contest, own.task, players, setup.backend, setup.samples, watch) as (
         record,
         scoring,
     ):
