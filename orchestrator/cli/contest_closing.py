@@ -68,7 +68,7 @@ def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
         _line("nothing", f"of {', '.join(preview.teams_without)}")
     for sentence in CONSEQUENCES:
         console.print_sentences(out, sentence)
-    _line("dry run", "nothing is noted")
+    _line("dry run", "nothing is recorded")
 
 
 def _line(label: str, text: str) -> None:

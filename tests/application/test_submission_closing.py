@@ -246,7 +246,7 @@ def test_the_dry_run_says_it_and_notes_nothing(cup) -> None:
         "1 upload under way, 2 KiB here so far",
         "of Three, Two",
         "It can be undone",
-        "nothing is noted",
+        "nothing is recorded",
     ):
         assert words in said.stdout
     document = json.loads(CliRunner().invoke(app, ["contest", "close", str(folder), "--dry-run", "--json"]).stdout)

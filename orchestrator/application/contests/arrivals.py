@@ -77,8 +77,7 @@ def record_arrival(
     with admin.alone():
         if (known := _known_arrival(admin, hand_in, digest)) is not None:
             return known
-        if problems := _problems(admin, hand_in, digest, now):
-            raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
+        _require_acceptable(admin, hand_in, digest, now)
         arrival = secrets.token_hex(8)
         words = {name: getattr(hand_in, name) for name in ("team", "task", "side", "name", "file_name", "image")}
         words |= {"size": size, "digest": digest, "last_byte": format_time(admin.counted_time(now))}
@@ -97,8 +96,8 @@ def check_hand_in(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival 
     Raises Rejected with all problems. Records nothing.
     """
     known = _known_arrival(admin, hand_in, digest)
-    if known is None and (problems := _problems(admin, hand_in, digest, admin.now())):
-        raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
+    if known is None:
+        _require_acceptable(admin, hand_in, digest, admin.now())
     return known
 
 
@@ -224,6 +223,12 @@ def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival
         if same and (not known.outcome or (entry is not None and entry.is_active)):
             return known
     return None
+
+
+def _require_acceptable(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> None:
+    """Raises Rejected with all problems of a hand-in that show before its file is read."""
+    if problems := _problems(admin, hand_in, digest, now):
+        raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
 
 
 def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> list[Problem]:

@@ -14,10 +14,10 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 
 CONSEQUENCES = (
-    "What is on the ledger by then is still admitted, however long that takes, and counts.",
-    "Whatever comes later is refused, and so are uploads that are not whole by then.",
-    "Nothing is played by it. Teams can still withdraw, correct and appeal, and a round is asked for as before.",
-    "It can be undone with a reason until finalists are named, raters' items drawn or a full bundle published.",
+    "Submissions that are in the ledger by then are still admitted, however long that takes, and count.",
+    "Later submissions are refused, and so are uploads that are not complete by then.",
+    "Closing plays nothing. Teams can still withdraw, correct and appeal, and organizers request rounds as before.",
+    "It can be undone with a reason until finalists are named, raters' items are drawn or a full bundle is published.",
 )
 """The effects of closing in sentences, with how long it can be undone."""
 

@@ -265,7 +265,10 @@ def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples
     first = own if plan.task_pictures else own.first(0)
     kept = {each: get_array(admin.folder.blobs(), each) for each in dict.fromkeys(plan.pictures)}
     if strange := [each for each, pixels in kept.items() if pixels.shape != own.shape or pixels.dtype != np.uint8]:
-        raise StoreFault(f"the picture {strange[0]} is of another shape than those of the task {task}")
+        raise StoreFault(
+            f"the picture {strange[0]} has another shape than those of the task {task}; put its blob back from a copy, "
+            "or the task's dataset as it was"
+        )
     pixels = np.concatenate([first.pixels, *(kept[each][np.newaxis] for each in plan.pictures)])
     return Samples(pixels, np.concatenate([first.labels, np.zeros(len(plan.pictures), np.int64)]), own.classes)
 
@@ -363,7 +366,8 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
         names = round_names(admin.contest, admin.season)
         played_names = [name for name in names if admin.folder.round(name, task).exists]
         if phase is not None and phase not in played_names:
-            raise UsageError(f"the round {phase!r} of {task} was not played")
+            known = ", ".join(played_names) or "none yet"
+            raise UsageError(f"the round {phase!r} of {task} was not played; the rounds that were: {known}")
         results += [
             round_record.compute_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
         ]

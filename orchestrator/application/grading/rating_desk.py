@@ -126,7 +126,7 @@ class RatingDesk:
 
     def _check_rater(self, person: str) -> None:
         if person not in self._season.roles[Role.RATER]:
-            raise UsageError("you are no rater of this contest any more")
+            raise UsageError("you are no longer a rater of this contest; ask the organizers")
         if problems := recusal.rater_problems(self._season, person):
             raise Rejected("rater", problems)
 
