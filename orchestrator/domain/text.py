@@ -3,6 +3,7 @@
 import shlex
 import unicodedata
 from datetime import datetime
+from typing import Literal
 
 DEFAULT_LIMIT = 300
 
@@ -47,6 +48,15 @@ def reject_nul(word: str) -> str:
 def counted_noun(number: int, one: str, many: str = "") -> str:
     """Returns `1 finding`, `2 findings`, `1,200 findings`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def unequal_numbers(one: float, other: float, *, kind: Literal["f", "%"] = "f") -> tuple[str, str]:
+    """Returns two different numbers with one decimal each, or with as many as show that they differ.
+
+    `kind` is that of Python's format specification: `%` shows the numbers as percentages.
+    """
+    texts = ((f"{one:.{digits}{kind}}", f"{other:.{digits}{kind}}") for digits in range(1, 17))
+    return next((pair for pair in texts if pair[0] != pair[1]), (repr(one), repr(other)))
 
 
 def iso_time(moment: datetime) -> str:

@@ -215,6 +215,14 @@ def test_the_clean_floor_is_exact(played, table):
     assert played(found, clean_floor=FLOOR)["defences"]["d"].rank == 1
 
 
+def test_who_is_barely_below_the_floor_sees_by_how_much(played, table):
+    """One picture of 10,000 below the floor is not `87.5% is below the floor of 87.5%` (A17)."""
+    rows = {"undefended": {None: 9752, "a": 0}, "d": {None: 8751, "a": 8751}}
+    found = table(rows, baselines=frozenset({"undefended"}), total=10_000)
+    reason = played(found, clean_floor=FLOOR)["defences"]["d"].reason
+    assert reason == "clean accuracy 87.51% is below the floor of 87.52% (A17)"
+
+
 def test_a_constant_classifier_does_not_win(played, table):
     """10 % clean and 10 % attacked is the smallest delta, but below the floor and out of the attacks' means (A17)."""
     rows = {

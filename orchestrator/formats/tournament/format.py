@@ -32,6 +32,7 @@ from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Norm, Task
+from orchestrator.domain.text import unequal_numbers
 from orchestrator.errors import Problem
 from orchestrator.formats.tournament import entry_rules
 from orchestrator.formats.tournament.entry_rules import EntryLimits
@@ -383,7 +384,8 @@ class Tournament(Format[TournamentRules]):
         least = base - Fraction(floor.points) / 100
         if accuracy >= least:
             return ""
-        return f"clean accuracy {float(accuracy):.1%} is below the floor of {float(least):.1%} (A17)"
+        found, wanted = unequal_numbers(float(accuracy), float(least), kind="%")
+        return f"clean accuracy {found} is below the floor of {wanted} (A17)"
 
     def _counting_submissions(self, observed: Observations, side: Side) -> list[str]:
         return [s.id for s in observed.roster.by_side(side) if not self._exclusion_reason(observed, s)]

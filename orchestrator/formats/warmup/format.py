@@ -24,6 +24,7 @@ from orchestrator.domain.samples import Labels
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
+from orchestrator.domain.text import unequal_numbers
 from orchestrator.errors import Problem
 from orchestrator.formats.warmup.coverage import CoveredAccuracy, accuracy_at_coverage
 from orchestrator.formats.warmup.organizer_attacks import GeneratorAttack, organizer_attacks
@@ -200,7 +201,7 @@ class Warmup(Format[WarmupRules]):
         reason = observed.eligibility(defence.id).unranked_reason or self.disqualification(observed, defence)
         floor = self.rules.throughput
         if not reason and floor is not None and speed is not None and speed < floor:
-            return f"too slow: {speed:.1f} of {floor:g} pictures per second (B4)"
+            return f"too slow: {unequal_numbers(speed, floor)[0]} of {floor:g} pictures per second (B4)"
         return reason
 
 

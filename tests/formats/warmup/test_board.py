@@ -1,9 +1,11 @@
 """Who is ranked on the board of a warm-up."""
 
 import numpy as np
+import pytest
 
 from orchestrator.domain.contest_format import Observations
 from orchestrator.domain.plan import Cell
+from orchestrator.domain.queries import QueryRecord
 from orchestrator.domain.submissions import Roster, Side
 from orchestrator.formats.warmup.format import Warmup
 from orchestrator.formats.warmup.rules import CorruptionRules, WarmupRules
@@ -40,3 +42,24 @@ def test_a_column_is_called_as_the_attack_is_in_the_cells() -> None:
     (board,) = warmup.leaderboards(Observations(Roster(()), {}))
     titles = {column.name: column.title.lower() for column in board.columns if column.unit == "percent"}
     assert titles == {name: name for name in ("clean", *(attack.name for attack in warmup.organizer_attacks()))}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"),
+    [
+        (10.0, ""),
+        (10.01, "too slow: 99.9 of 100 pictures per second (B4)"),
+        (10.001, "too slow: 99.99 of 100 pictures per second (B4)"),
+        (0.0, ""),
+    ],
+)
+def test_the_floor_of_throughput_is_exact(seconds: float, reason: str) -> None:
+    """1000 queries in ten seconds are just enough; who is a little slower sees by how much (B4)."""
+    asked = QueryRecord.empty(PICTURES)
+    asked.queries[:] = 100
+    asked.seconds = seconds
+    observed = Observations(
+        Roster((entry("defence", Side.DEFENCE),)), {}, queries_of=lambda cell: asked if cell.attack == "spsa" else None
+    )
+    (board,) = Warmup(WarmupRules()).leaderboards(observed)
+    assert board.rows[0].reason == (reason or "not played yet")
