@@ -40,11 +40,10 @@ def mail_ruling(site: ContestSite, contest: UnrestrictedContest, picture: str) -
         found, end = state.pictures[picture], state.appeals_end(state.pictures[picture])
         if found.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
             return None
-        hurt = {each.team for each in state.defences.values() if state.breaks(each, found)}
         shown = f"a valid {found.class_name}" if found.class_name else "not valid"
         return (
             f"The picture {picture} is ruled {shown}. It may be appealed against until {end:%Y-%m-%d %H:%M} UTC.",
-            _members(state, {found.team, *hurt}),
+            _members(state, {found.team, *state.teams_broken_by(found)}),
         )
 
     if (found := contest.read(concerned)) is not None:
@@ -102,9 +101,8 @@ def _decisions(state: State, since: datetime) -> Iterator[tuple[str, list[str], 
     for appeal in state.appeals.values():
         if appeal.decision is not None and appeal.decision.at >= since:
             picture, said = state.pictures[appeal.picture], appeal.decision
-            hurt = {each.team for each in state.defences.values() if state.breaks(each, picture)}
             text = f"The {said.by} decided the appeal about the picture {picture.id}: {said.outcome}."
-            concerned = _members(state, {picture.team, appeal.team, *hurt})
+            concerned = _members(state, {picture.team, appeal.team, *state.teams_broken_by(picture)})
             yield f"appeal-{appeal.id}", concerned, f"An appeal about {picture.id} is decided", text, picture.id
     for defence in state.defences.values():
         if defence.broken_at is not None and defence.broken_at >= since:

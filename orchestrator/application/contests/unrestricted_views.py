@@ -181,7 +181,7 @@ def contestable_pictures(state: State, team: str, now: datetime) -> list[Picture
 def concerns(state: State, picture: Picture, team: str) -> bool:
     """Returns whether a ruling concerns a team (U8): a valid picture breaks its defence, or its own one is invalid."""
     if picture.status is PictureStatus.VALID:
-        return any(each.team == team and state.breaks(each, picture) for each in state.defences.values())
+        return team in state.teams_broken_by(picture)
     return picture.team == team and picture.status is PictureStatus.INVALID
 
 
@@ -211,7 +211,7 @@ def picture_view(state: State, picture: Picture) -> PictureView:
         is_public=picture.status is not PictureStatus.RECEIVED,
         withheld=picture.withheld,
         settled=picture.settled,
-        is_appealed=any(each in state.open_appeals for each in picture.appeals),
+        is_appealed=state.has_open_appeal(picture),
         appeals_end=state.appeals_end(picture),
         reasons=picture.ruling.reasons if picture.ruling else (),
         ratings=tuple(_rating_view(each) for each in ratings),

@@ -118,7 +118,7 @@ def case_of(question: str) -> str:
     return f"{kind}:{subject.partition(':')[0]}" if kind in {"appeal", "report", "overrule"} else question
 
 
-def unnoted_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
+def unrecorded_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
     """Returns the computed conflicts of a member with a team that the ledger does not record yet."""
     people = state.board.person_of(member)
     noted = {each.source for each in state.board.conflicts.get((member, team), ())}
@@ -152,7 +152,7 @@ def _member(state: State, event: Any, member: str, question: str, at: datetime) 
     if reason := state.board.recusal(member, teams, at.date()):
         yield _recused(member, reason)
     for team in sorted(teams):
-        for source in unnoted_conflicts(state, member, team):
+        for source in unrecorded_conflicts(state, member, team):
             yield _recused(member, f"{source} ({team})")
 
 
@@ -474,7 +474,7 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     yield from _published(picture)
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
         yield f"{picture.id} is {picture.status}, and has no ruling yet that the board could change"
-    if any(each in state.open_appeals for each in picture.appeals):
+    if state.has_open_appeal(picture):
         yield f"an appeal about {picture.id} is open; decide the appeal instead"
     if event.class_name == picture.class_name:
         yield f"the ruling on {picture.id} is already this one"
@@ -499,7 +499,7 @@ def _picture_settled(state: State, event: events.PictureSettled, at: datetime) -
         yield f"{picture.id} is already settled"
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
         yield f"{picture.id} is {picture.status}, and has no ruling yet"
-    elif any(each in state.open_appeals for each in picture.appeals):
+    elif state.has_open_appeal(picture):
         yield f"an appeal about {picture.id} is open; it has to be decided first (U8)"
     elif not picture.withheld and (end := state.appeals_end(picture)) is not None and at < end:
         yield f"teams may appeal until {end.isoformat()} (U8)"
@@ -518,8 +518,7 @@ def _picture_appealed(state: State, event: events.PictureAppealed, at: datetime)
         yield f"the time to appeal ended at {end.isoformat()} (U8)"
     if picture.appeals:
         yield f"there was already an appeal about {picture.id}, and only one is allowed against a ruling"
-    hurt = {each.team for each in state.defences.values() if state.breaks(each, picture)}
-    concerned = hurt if picture.status is PictureStatus.VALID else {picture.team}
+    concerned = state.teams_broken_by(picture) if picture.status is PictureStatus.VALID else {picture.team}
     if event.team not in concerned:
         may = "teams whose defence it breaks" if picture.status is PictureStatus.VALID else "the team that handed it in"
         yield f"{event.team} may not appeal about {picture.id}, which is {picture.status}: only {may} may (U8)"
@@ -580,7 +579,7 @@ def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> O
     if (
         not state.redacted
         and event.source in COMPUTED
-        and event.source not in unnoted_conflicts(state, event.member, event.team)
+        and event.source not in unrecorded_conflicts(state, event.member, event.team)
         and not (event.source is ConflictSource.ORGANIZATION and _may_be_told(state, event.member, event.team))
     ):
         yield f"{event.member} has no computed conflict of this kind with {event.team}, or it is already recorded"
@@ -611,7 +610,7 @@ def _conflict_waived(state: State, event: events.ConflictWaived, at: datetime) -
         yield f"{event.by} has no seat on the review board; organizers give seats"
     if reason := state.board.recusal(event.by, {event.team}, at.date()):
         yield _recused(event.by, reason)
-    if unnoted_conflicts(state, event.by, event.team):
+    if unrecorded_conflicts(state, event.by, event.team):
         yield f"{event.by} has a conflict with {event.team} that is not recorded yet; a member without one has to act"
     if not open_ or any(event.by in each.waived_by for each in open_):
         yield f"{event.member} has no conflict with {event.team} that can be waived, or {event.by} already waived it"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.checks import problems, transfers_for, unnoted_conflicts
+from orchestrator.formats.unrestricted.checks import problems, transfers_for, unrecorded_conflicts
 from orchestrator.formats.unrestricted.fold import apply
 from orchestrator.formats.unrestricted.money import reserved, stake
 from orchestrator.formats.unrestricted.prizes import Waiting
@@ -99,7 +99,7 @@ def _conflicts(state: State, _: datetime) -> Iterator[Action]:
     seated = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
     for member in sorted(seated):
         for team in sorted(state.season.teams):
-            for source in unnoted_conflicts(state, member, team):
+            for source in unrecorded_conflicts(state, member, team):
                 event = events.ConflictNoted(actor=ACTOR, member=member, team=team, source=source)
                 yield Action(f"conflict:{member}:{source}:{team}", (event,))
 
@@ -137,11 +137,11 @@ def _may_settle(state: State, picture: Picture, now: datetime) -> bool:
     end = state.appeals_end(picture)
     if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
         return False
-    return (picture.withheld or now >= end) and not any(each in state.open_appeals for each in picture.appeals)
+    return (picture.withheld or now >= end) and not state.has_open_appeal(picture)
 
 
 def _breaks(state: State, _: datetime) -> Iterator[Action]:
-    for defence, picture in state.breaks_to_note:
+    for defence, picture in state.unrecorded_breaks:
         event = events.DefenceBroken(actor=ACTOR, defence=defence, picture=picture)
         yield Action(f"break:{defence}:{picture}", (event,))
 

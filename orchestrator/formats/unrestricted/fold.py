@@ -199,18 +199,18 @@ def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) 
 
 
 def _await_breaks(state: State, defence: Defence, pictures: Iterable[str]) -> None:
-    """Adds to `breaks_to_note` the breaks of a defence by those of these pictures that are settled (U7)."""
+    """Adds to `unrecorded_breaks` the breaks of a defence by those of these pictures that are settled (U7)."""
     for name in pictures:
         picture = state.pictures[name]
         if picture.settled and name not in defence.broken_by and state.breaks(defence, picture):
-            state.breaks_to_note[defence.id, name] = None
+            state.unrecorded_breaks[defence.id, name] = None
 
 
 def _defence_broken(state: State, event: events.DefenceBroken, at: datetime) -> None:
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
     defence.broken_by.append(picture.id)
     defence.broken_at = defence.broken_at or at
-    del state.breaks_to_note[defence.id, picture.id]
+    del state.unrecorded_breaks[defence.id, picture.id]
     end = state.stake_ends(defence)
     if defence.status in STILL_HOLDING and (end is None or picture.received < end):
         defence.status = DefenceStatus.BROKEN

@@ -191,7 +191,7 @@ class State:
     """Closed week -> the defences that have to be asked about some of its pictures, as long as they play (U7)."""
     rejected: dict[str, None] = field(default_factory=dict)
     """The pictures that are invalid and settled."""
-    breaks_to_note: dict[tuple[str, str], None] = field(default_factory=dict)
+    unrecorded_breaks: dict[tuple[str, str], None] = field(default_factory=dict)
     """The defence and the picture of each break by a settled picture that no event has recorded yet."""
     valid: dict[str, None] = field(default_factory=dict)
     """The pictures that are valid now."""
@@ -260,6 +260,14 @@ class State:
         if picture.id in defence.faults:
             return self.rules.on_fault is OnFault.BREAK
         return defence.answers[picture.id] not in (None, picture.class_name)
+
+    def teams_broken_by(self, picture: Picture) -> set[str]:
+        """Returns the teams with a defence that a picture breaks if its ruling stands (U7)."""
+        return {each.team for each in self.defences.values() if self.breaks(each, picture)}
+
+    def has_open_appeal(self, picture: Picture) -> bool:
+        """Returns whether an appeal against the ruling on a picture is open (U8)."""
+        return any(each in self.open_appeals for each in picture.appeals)
 
     def lucky(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether at most half of the other seeds break it, too (U13). Such a break counts, and is marked."""
@@ -409,7 +417,7 @@ class State:
         time that grows with the square of the contest's length.
         """
         found = {*self.week_pictures, *self.unsettled, *self.worklist(defence)}
-        found |= {picture for name, picture in self.breaks_to_note if name == defence.id}
+        found |= {picture for name, picture in self.unrecorded_breaks if name == defence.id}
         for week, names in self.to_ask.items():
             found |= set(self.closed_weeks[week]) if defence.id in names else set()
         return sorted((self.pictures[each] for each in found), key=lambda each: each.receipt)

@@ -6,7 +6,7 @@
 from datetime import datetime
 
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.formats.unrestricted.checks import unnoted_conflicts
+from orchestrator.formats.unrestricted.checks import unrecorded_conflicts
 from orchestrator.formats.unrestricted.events import BoardMemberSeated, VoteCast
 from orchestrator.formats.unrestricted.state import Picture, PictureStatus, State
 
@@ -46,5 +46,5 @@ def tells_of_conflict(state: State, event: FormatEvent, member: str, now: dateti
 def is_recused(state: State, member: str, teams: frozenset[str], now: datetime) -> bool:
     """Returns whether a member has a conflict with one of these teams, in the ledger or not recorded yet."""
     return bool(state.board.recusal(member, teams, now.date())) or any(
-        unnoted_conflicts(state, member, team) for team in teams
+        unrecorded_conflicts(state, member, team) for team in teams
     )
