@@ -351,7 +351,7 @@ class FormatEvent(_ContestEvent):
         """
         del name_of
         said = "; ".join(f"{part}: {text}" for part, text in self.summary().items() if part != "reason")
-        return f"noted: {self.kind_in_words}" + (f" ({said})" if said else "")
+        return f"recorded: {self.kind_in_words}" + (f" ({said})" if said else "")
 
     def explanation(self) -> str:
         """Returns the reason that was given, or the team's statement, "" if there is none."""

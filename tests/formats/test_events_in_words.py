@@ -48,7 +48,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
             events.DefencesStaked(
                 actor="b2", batch="x", criteria={"d1": "New.", "d2": "Easy."}, vote=VOTE, transfers=[]
             ),
-            f"noted that the board stakes d1 and d2 {VOTED}",
+            f"recorded that the board stakes d1 and d2 {VOTED}",
         ),
         (
             events.AttackerAdmitted(actor="desk", team="foxes", preprint="https://x.example/1"),
@@ -56,7 +56,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
         ),
         (
             events.AttackerAdmitted(actor="b2", team="foxes", vote=VOTE),
-            f"noted that the board admits foxes to attack without a preprint {VOTED}",
+            f"recorded that the board admits foxes to attack without a preprint {VOTED}",
         ),
         (
             events.PictureRated(actor="r1", picture=PICTURE, rater="r1", answers=answers(side=8)),
@@ -68,7 +68,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
         ),
         (
             events.AppealRuled(actor="rules", appeal=PICTURE, class_name=None, reason="Four of five."),
-            f"noted that its panel decided the appeal {PICTURE}: the picture is not valid",
+            f"recorded that its panel decided the appeal {PICTURE}: the picture is not valid",
         ),
         (
             events.BoardMemberSeated(actor="desk", member="b1", person="p1", case="readable:d1"),
@@ -78,7 +78,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
             events.ConflictNoted(
                 actor="b1", member="b1", team="foxes", source=ConflictSource.CO_AUTHOR, until=date(2031, 1, 1)
             ),
-            "noted a conflict of b1 with foxes: co-author of the last 48 months, until 2031-01-01",
+            "recorded a conflict of b1 with foxes: co-author of the last 48 months, until 2031-01-01",
         ),
         (
             events.VoteCast(actor="b2", member="b2", question=f"appeal:{PICTURE}:bird", in_favour=True),
@@ -94,7 +94,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
         ),
         (
             FinalistsPromoted(actor="desk", task="quarters", attacks=["a1", "a2"], defences=[]),
-            "noted who goes on to the final round of quarters: attacks: a1, a2; defences: none",
+            "recorded who goes on to the final round of quarters: attacks: a1, a2; defences: none",
         ),
     ],
 )

@@ -39,7 +39,7 @@ class FinalistsPromoted(FormatEvent):
     def in_words(self, _: NameOf) -> str:
         """Returns who was promoted, in words."""
         sides = "; ".join(f"{side}: {who}" for side, who in self.summary().items())
-        return f"noted who goes on to the final round of {self.task}: {sides}"
+        return f"recorded who goes on to the final round of {self.task}: {sides}"
 
     def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
         """Returns whether a submission was promoted, and if not, which submission stands for its team."""

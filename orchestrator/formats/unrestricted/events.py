@@ -247,7 +247,7 @@ class DefencesStaked(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defences were staked, with the votes."""
-        return f"noted that the board stakes {' and '.join(self.criteria)} ({self.vote.in_words()})"
+        return f"recorded that the board stakes {' and '.join(self.criteria)} ({self.vote.in_words()})"
 
     def explanation(self) -> str:
         """Returns the reason for staking each defence."""
@@ -264,7 +264,7 @@ class StakePaid(_DefenceEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence's stake was paid."""
-        return f"noted that the team of {self.defence} paid its stake, with the reference {self.reference}"
+        return f"recorded that the team of {self.defence} paid its stake, with the reference {self.reference}"
 
 
 class AnswersRecorded(FormatEvent):
@@ -302,7 +302,7 @@ class DefenceBroken(_DefenceEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence is broken by which picture."""
-        return f"noted that the picture {self.picture} breaks {self.defence}"
+        return f"recorded that the picture {self.picture} breaks {self.defence}"
 
 
 class DefenceExpired(_DefenceEvent):
@@ -338,7 +338,7 @@ class DefenceChecked(_DefenceEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which defence was checked."""
-        return f"noted that every rejection of a picture against {self.defence} is confirmed"
+        return f"recorded that every rejection of a picture against {self.defence} is confirmed"
 
 
 # Pictures
@@ -355,7 +355,7 @@ class AttackerAdmitted(FormatEvent):
     def in_words(self, _: NameOf) -> str:
         """Returns which team may attack, and why."""
         if self.vote is not None:
-            return f"noted that the board admits {self.team} to attack without a preprint ({self.vote.in_words()})"
+            return f"recorded that the board admits {self.team} to attack without a preprint ({self.vote.in_words()})"
         return f"admitted {self.team} to attack, by the preprint {self.preprint}"
 
 
@@ -434,7 +434,7 @@ class ReportDecided(FormatEvent):
             if self.withhold
             else f"lets raters go on with the picture {self.picture}"
         )
-        return f"noted that the board {what} ({self.vote.in_words()})"
+        return f"recorded that the board {what} ({self.vote.in_words()})"
 
 
 class PictureOverruled(FormatEvent):
@@ -461,7 +461,7 @@ class PictureSettled(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which picture is settled."""
-        return f"noted that nobody may appeal against the ruling on the picture {self.picture} any more"
+        return f"recorded that nobody may appeal against the ruling on the picture {self.picture} any more"
 
 
 # Appeals
@@ -514,7 +514,7 @@ class AppealRuled(FormatEvent):
         """Returns the decision, and who made it."""
         by = "its panel" if self.vote is None else "the board"
         votes = "" if self.vote is None else f" ({self.vote.in_words()})"
-        return f"noted that {by} decided the appeal {self.appeal}: the picture {_shows(self.class_name)}{votes}"
+        return f"recorded that {by} decided the appeal {self.appeal}: the picture {_shows(self.class_name)}{votes}"
 
 
 # The board
@@ -547,7 +547,7 @@ class ConflictNoted(FormatEvent):
     def in_words(self, _: NameOf) -> str:
         """Returns which member has a conflict with which team, its source, and its end."""
         until = f", until {self.until}" if self.until else ""
-        return f"noted a conflict of {self.member} with {self.team}: {SOURCE_WORDS[self.source]}{until}"
+        return f"recorded a conflict of {self.member} with {self.team}: {SOURCE_WORDS[self.source]}{until}"
 
 
 class ConflictWaived(FormatEvent):
@@ -615,7 +615,7 @@ class PrizePaid(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which award was paid."""
-        return f"noted that {read_award(self.award)[1]} was paid, with the reference {self.reference}"
+        return f"recorded that {read_award(self.award)[1]} was paid, with the reference {self.reference}"
 
 
 class PrizeWithheld(FormatEvent):
@@ -634,7 +634,7 @@ class PrizeWithheld(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which award was withheld, with the votes."""
-        return f"noted that the board withholds {read_award(self.award)[1]} ({self.vote.in_words()})"
+        return f"recorded that the board withholds {read_award(self.award)[1]} ({self.vote.in_words()})"
 
 
 EVENT_TYPES: tuple[type[FormatEvent], ...] = (
