@@ -105,7 +105,7 @@ class PublishForm(OnceForm):
     name = forms.CharField(widget=forms.HiddenInput, max_length=20)
     unfinished = forms.BooleanField(
         required=False,
-        label="Although rounds with the same labels are still to be played",
+        label="Publish it although rounds with the same labels are still to be played",
         help_text="Only for a full bundle: its readers know the labels of those rounds.",
     )
 

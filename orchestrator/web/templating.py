@@ -14,12 +14,14 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from orchestrator import reports
+from orchestrator.domain.text import printable
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit, actor_of, team_slugs
 from orchestrator.web.typed_text import typed_words
 
+_BACKTICKS = re.compile(r"`([^`\n]+)`")
 _ROW_OR_CELL = re.compile(r"<(tr|th|td)\b")
 
 
@@ -33,8 +35,17 @@ def environment(**_options: Any) -> Environment:
         typed_words=typed_words,
         wrong_fields=wrong_fields,
     )
-    made.filters.update(paragraphs=paragraphs, labelled=labelled)
+    made.filters.update(paragraphs=paragraphs, labelled=labelled, commands=commands)
     return made
+
+
+def commands(text: str) -> Markup:
+    """Returns a message as HTML: what it has between backticks, such as a command, is code.
+
+    The environment leaves markup alone, so the text is made printable and cut here as in any other place.
+    """
+    shown = str(escape(printable(text, reports.MAX_TEXT)))
+    return Markup(_BACKTICKS.sub(r"<code>\1</code>", shown))  # noqa: S704  escaped
 
 
 def wrong_fields(form: object) -> list[BoundField]:

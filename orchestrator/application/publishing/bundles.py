@@ -191,7 +191,10 @@ def _require_finished(admin: ContestAdmin) -> None:
         last = [round_.name for round_ in rounds if round_.reveals_labels]
         if not any((name, task.name) in admin.season.played_rounds for name in last):
             reason = f"the {last[-1]} round of {task.name} was not played" if last else f"{task.name} is not over"
-            raise UsageError(f"{reason}, and a full bundle holds its labels: publish --sealed, or say --unfinished")
+            raise UsageError(
+                f"{reason}, and a full bundle holds its labels; publish a sealed one (`--sealed`), or say that you "
+                "publish the labels all the same (`--unfinished`)"
+            )
 
 
 def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> RoundSource:
