@@ -17,7 +17,7 @@ from orchestrator.formats.unrestricted.checks import case_of, vote_on
 from orchestrator.formats.unrestricted.events import INVALID, Vote
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM
-from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, PictureStatus, State
+from orchestrator.formats.unrestricted.state import DefenceStatus, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.visibility import is_recused
 
@@ -207,9 +207,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
         objection=appeal.text if appeal else "",
         appeal=appeal.id if appeal and not (appeal.has_panel or appeal.decided) else "",
         has_panel=appeal is not None and appeal.has_panel,
-        confirmations=tuple(
-            each.id for each in staked if picture and _confirmable(each) and state.awaits_confirmation(each, picture)
-        ),
+        confirmations=tuple(each.id for each in staked if picture and state.awaits_confirmation(each, picture)),
         has_voted=picture is not None and member in picture.members,
         is_short=_is_short(state, case, now),
     )
@@ -315,10 +313,6 @@ def _title(state: State, case: str) -> str:
     return words[kind]
 
 
-def _confirmable(defence: Defence) -> bool:
-    return defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED)
-
-
 def _readability(state: State) -> Iterator[CaseLine]:
     for each in state.defences.values():
         if each.status is DefenceStatus.RECEIVED and state.season.entries[each.id].is_active:
@@ -350,10 +344,10 @@ def _appeals(state: State) -> Iterator[CaseLine]:
 
 
 def _confirmations(state: State) -> Iterator[CaseLine]:
-    confirmable = [each for each in state.defences.values() if _confirmable(each)]
+    staked = [each for each in state.defences.values() if each.staked_at is not None]
     for name in state.rejected:
         picture = state.pictures[name]
-        if defences := [each.id for each in confirmable if state.awaits_confirmation(each, picture)]:
+        if defences := [each.id for each in staked if state.awaits_confirmation(each, picture)]:
             yield CaseLine(f"overrule:{name}", f"{name}, shown to {', '.join(defences)}")
 
 

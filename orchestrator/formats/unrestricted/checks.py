@@ -348,7 +348,6 @@ def _defence_expired(state: State, event: events.DefenceExpired, at: datetime) -
 
 def _rejection_confirmed(state: State, event: events.RejectionConfirmed, at: datetime) -> Objections:
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
-    yield from _is(defence, DefenceStatus.STAKED, DefenceStatus.EXPIRED)
     if not state.awaits_confirmation(defence, picture):
         yield f"{picture.id} is not a rejected picture that the board has to confirm for {defence.id} (U11)"
     if event.member in picture.members:

@@ -370,10 +370,22 @@ class State:
 
         That concerns pictures that were received after the defence was published and before it had held long enough.
         """
-        end, published = self.stake_ends(defence), defence.published_at
+        end, published = self._last_prize_ends(defence), defence.published_at
         if end is None or published is None or not published <= picture.received < end:
             return False
         return picture.is_rejected and picture.id not in defence.confirmed
+
+    def _last_prize_ends(self, defence: Defence) -> datetime | None:
+        """Returns when the longest time ends for which a staked defence may win a prize, None if it wins none (U10).
+
+        A defence that was broken later may still win the advance for fewer days.
+        """
+        if defence.staked_at is None or defence.status in (DefenceStatus.PAID, DefenceStatus.WITHHELD):
+            return None
+        advances = self.rules.prizes.advances if self.rules.prizes else {}
+        broken = [self.pictures[each].received for each in defence.broken_by]
+        ends = [defence.staked_at + timedelta(days=days) for days in (*advances, self.rules.days_unbroken)]
+        return max((end for end in ends if not any(received < end for received in broken)), default=None)
 
     def stake_ends(self, defence: Defence) -> datetime | None:
         """Returns when a staked defence has held for `rules.days_unbroken` times 24 hours, None if it is not staked."""

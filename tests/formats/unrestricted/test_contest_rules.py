@@ -473,6 +473,30 @@ def test_u11_what_a_defence_was_tested_on_delays_no_prize() -> None:
     assert ("defence_prize", "bears") in [(each.kind, each.team) for each in contest.state.books.unpaid()]
 
 
+def test_u11_a_defence_that_was_broken_later_gets_its_advance_once_rejections_are_confirmed() -> None:
+    """The board confirms the rejections of the days of the advance, and none of the days after them."""
+    prizes = {"prizes": {"pool": "1000.01 EUR", "per_break": "100.00 EUR", "advances": {30: 20}}}
+    contest = small_contest(RULES | prizes)
+    contest.must(contest.stake("b-1", "d1"))
+    for picture, given in ((1, answers(sure=False)), (2, answers(sure=False)), (3, answers())):
+        contest.wait(days=15)
+        contest.must(contest.upload(picture, "foxes"))
+        contest.close_week()
+        contest.must(contest.record_answers("d1", {handle(picture): BICYCLE}))
+        contest.must(contest.rate(picture, given))
+    contest.wait(days=3)
+    defence = contest.state.defences["d1"]
+    assert (defence.status, contest.state.worklist(defence)) == ("broken", [handle(1)])
+    assert [each.kind for each in contest.state.books.unpaid()] == ["break_prize"]
+    body = {"defence": "d1", "member": "b3"}
+    contest.must(contest.propose(events.RejectionConfirmed(actor="b3", picture=handle(1), **body)))
+    contest.tick()
+    assert [(each.kind, each.days, each.amount) for each in contest.state.books.unpaid()] == [
+        ("break_prize", 0, 10_000),
+        ("defence_prize", 30, 10_000),
+    ]
+
+
 def test_u10_a_break_waits_for_pictures_that_were_received_before_the_staking() -> None:
     """Where one of them turns out to be the first break, the stake is void, whoever broke the defence later."""
     contest = small_contest()
