@@ -680,7 +680,9 @@ def _settled_stake(state: State, books: Books, defence: Defence, at: datetime) -
     if defence.staked_at is None:
         return Waiting((f"{defence.id} is not staked",))
     staked = state.staked_defence(defence)
-    if staked.unsettled and not staked.breaks:  # the board may yet find a rejected picture valid (U11)
+    end = staked.end(state.rules.days_unbroken)
+    if staked.unsettled and not any(each.received < end for each in staked.breaks):
+        # The board may yet find a rejected picture valid (U11).
         return Waiting((f"{staked.unsettled[0].picture} {staked.unsettled[0].reason}",))
     return settle_stake(books, staked, state.entrants(), at, state.rules.days_unbroken)
 

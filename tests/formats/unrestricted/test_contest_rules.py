@@ -497,6 +497,30 @@ def test_u11_a_defence_that_was_broken_later_gets_its_advance_once_rejections_ar
     ]
 
 
+def test_u11_a_break_after_the_90_days_releases_no_stake_before_rejections_are_confirmed() -> None:
+    """If the board then finds a rejected picture of the 90 days valid, the team that handed it in wins the stake."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.wait(days=89)
+    contest.must(contest.upload(1, "foxes"))
+    contest.wait(days=2)
+    contest.must(contest.upload(2, "wolves"))
+    contest.close_week()
+    for picture in (1, 2):
+        contest.must(contest.record_answers("d1", {handle(picture): BICYCLE}))
+    contest.must(contest.rate(2))
+    contest.wait(days=4)
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=4)
+    defence = contest.state.defences["d1"]
+    assert (defence.status, defence.broken_by) == ("expired", [handle(2)])
+    assert contest.state.books.balance("reserved:d1") == 10_000
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", "b2"))
+    contest.must(contest.done(commands.overrule(contest.state, contest.now, "desk", handle(1), BIRD, "It is plain.")))
+    contest.wait(days=3)
+    assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
+
+
 def test_u10_a_break_waits_for_pictures_that_were_received_before_the_staking() -> None:
     """Where one of them turns out to be the first break, the stake is void, whoever broke the defence later."""
     contest = small_contest()
