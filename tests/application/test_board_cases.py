@@ -36,6 +36,14 @@ def pay(contest: SimulatedContest) -> None:
         contest.must(contest.propose(events.PrizePaid(actor="desk", award=each.id, reference="transfer 9")))
 
 
+def obstacle(contest: SimulatedContest, submission: str) -> str:
+    """Returns why the team of a submission may not withdraw it, "" if it may."""
+    season = Season()
+    for event, at in contest.ledger:
+        season.apply(event, at.isoformat())
+    return Unrestricted(contest.state.rules).withdrawal_obstacle(season, submission)
+
+
 def test_a_refund_is_no_case_of_the_board() -> None:
     """It is the team's own money, and cannot be withheld: only the prize can, until it is paid (U10)."""
     contest = small_contest()
@@ -85,18 +93,20 @@ def test_who_got_the_prize_does_not_withdraw() -> None:
     contest = small_contest()
     contest.must(contest.stake("b-1", "d1"))
     contest.wait(days=91)
-    rules = Unrestricted(contest.state.rules)
-
-    def obstacle(submission: str) -> str:
-        season = Season()
-        for event, at in contest.ledger:
-            season.apply(event, at.isoformat())
-        return rules.withdrawal_obstacle(season, submission)
-
-    assert obstacle("d1") == ""
+    assert obstacle(contest, "d1") == ""
     pay(contest)
-    assert obstacle("d1") == "the prize for 90 days was paid"
-    assert obstacle("d2") == ""
+    assert obstacle(contest, "d1") == "the prize for 90 days was paid"
+    assert obstacle(contest, "d2") == ""
+
+
+def test_a_team_does_not_withdraw_a_defence_whose_stake_somebody_may_win() -> None:
+    """Once its stake is settled it may: the picture that broke it was asked about (U9, U10)."""
+    contest = broken_contest()
+    contest.publish_defence("d2", "owls")
+    assert (obstacle(contest, "d1"), obstacle(contest, "d2")) == ("its stake is not settled yet (U9)", "")
+    contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d2", "transfer 7")))
+    contest.wait(days=8)
+    assert (obstacle(contest, "d1"), obstacle(contest, "d2")) == ("", "its stake is not settled yet (U9)")
 
 
 def recuse(contest: SimulatedContest, *members: str) -> None:

@@ -458,7 +458,7 @@ def test_a_prize_is_confirmed_and_paid(world) -> None:
     assert (
         '<span dir="auto">Paid: the prize of d3 for 90 days</span>: <span dir="auto">by bank, 7/19</span>' in own_page
     )
-    assert "It cannot be withdrawn any more: the prize for 90 days was paid." in own_page
+    assert "It cannot be withdrawn: the prize for 90 days was paid." in own_page
     assert "/withdraw/" not in own_page
     refused = world.client("Oda").post("/my/owls/submissions/d3/withdraw/", {"reason": "We are done with it."})
     assert refused.status_code == 409

@@ -408,7 +408,7 @@ class ContestAdmin:
         with self.alone():
             _check_once("withdrawn", submission, self._require_entry(submission).withdrawn)
             if obstacle := self.contest.format.withdrawal_obstacle(self.season, submission):
-                raise UsageError(f"{submission} cannot be withdrawn any more: {obstacle}")
+                raise UsageError(f"{submission} cannot be withdrawn: {obstacle}")
             self.append_event(
                 validated(contest_events.SubmissionWithdrawn, actor=self.actor, id=submission, reason=reason)
             )

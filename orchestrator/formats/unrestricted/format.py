@@ -110,7 +110,22 @@ class Unrestricted(Format[UnrestrictedRules]):
         return [SeasonRound(name, reveals_labels=not week_is_open, automatic=True) for name in found]
 
     def withdrawal_obstacle(self, season: Season, submission: str) -> str:
-        """Returns that it got the prize: its place on the board is what the prize was paid for (U10)."""
+        """Returns that its stake is not settled, or that it got the prize: its place is what was paid for (U10).
+
+        A team that sees which picture of a closed week breaks its staked defence could otherwise withdraw the defence
+        before it is asked, and nobody would win the stake.
+        """
+        staked = False
+        for event, _ in season.format_events:
+            match event:
+                case events.DefencesStaked(transfers=[_, *_]) if submission in event.criteria:
+                    staked = True
+                case events.StakePaid() if event.defence == submission:
+                    staked = True
+                case events.MoneyMoved() if event.cause in ("end", f"stake:{submission}"):
+                    staked = False
+        if staked:
+            return "its stake is not settled yet (U9)"
         days = self.rules.days_unbroken
         prize = Transfer(TransferKind.DEFENCE_PRIZE, "", "", 0, defence=submission, days=days).id
         paid = any(isinstance(event, events.PrizePaid) and event.award == prize for event, _ in season.format_events)

@@ -299,9 +299,10 @@ class State:
         return any(self.awaits_answer(defence, self.pictures[each]) for each in self.closed_weeks[week])
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a defence still has to be asked about a picture."""
+        """Returns whether a defence still has to be asked about a picture. One that left is asked about no more."""
         return (
-            picture.status is not PictureStatus.RECEIVED
+            self.season.entries[defence.id].is_active
+            and picture.status is not PictureStatus.RECEIVED
             and not picture.withheld
             and picture.id not in defence.answers
             and not picture.is_rejected

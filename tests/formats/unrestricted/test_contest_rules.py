@@ -540,6 +540,23 @@ def test_u10_a_break_waits_for_pictures_that_were_received_before_the_staking() 
     assert (contest.state.books.unpaid(), contest.state.books.balance("attackers")) == ([], 50_001)
 
 
+@pytest.mark.parametrize("how", [contest_events.SubmissionWithdrawn, contest_events.SubmissionDisqualified])
+def test_u10_a_staked_defence_that_left_is_asked_no_more_and_delays_no_money(how) -> None:
+    """A valid picture that it was not shown breaks it not. Its stake goes back after its days, and the contest ends."""
+    contest = small_contest(RULES | {"last_day": "2027-06-30"})
+    contest.must(contest.stake("b-1", "d1"))
+    contest.append(how(actor="desk", id="d1", reason="It shows the wrong class on purpose."))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.rate(1))
+    assert contest.state.weeks_to_ask() == {}
+    contest.wait(days=98)
+    assert (contest.state.defences["d1"].status, contest.state.books.balance("attackers")) == ("checked", 50_001)
+    contest.wait(days=98)
+    assert (contest.state.is_over, contest.state.books.unpaid()) == (True, [])
+    assert {account for account, held in contest.state.books.balances.items() if held} == set()
+
+
 def test_u12_organizers_and_members_of_the_board_get_no_prize() -> None:
     """A break by a team with an organizer or a member of the board pays nobody, and is shown all the same."""
     for role in (None, Role.BOARD):
