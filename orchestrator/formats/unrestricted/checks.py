@@ -40,6 +40,7 @@ from orchestrator.formats.unrestricted.recusal import (
 from orchestrator.formats.unrestricted.rules import ClosedDefences, EligibilityReading
 from orchestrator.formats.unrestricted.state import (
     ANSWERING,
+    HELD,
     Defence,
     DefenceStatus,
     Picture,
@@ -309,12 +310,13 @@ def _stake_paid(state: State, event: events.StakePaid, _: datetime) -> Objection
 
 def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) -> Objections:
     defence = state.defences[event.defence]
-    yield from _is(defence, *ANSWERING)
+    yield from _is(defence, *ANSWERING, *HELD)
     if event.week not in state.closed_weeks:
         yield f"the week {event.week} is not closed, and its pictures are secret until then (U5)"
         return
     strange = [each for each in event.answers if state.pictures.get(each) is None or each in defence.answers]
-    strange += [each for each in event.answers if each not in strange and state.pictures[each].week != event.week]
+    known = [state.pictures[each] for each in event.answers if each not in strange]
+    strange += [each.id for each in known if each.week != event.week or not state.answers_at_stage(defence, each)]
     if strange:
         yield f"{', '.join(strange[:5])}: not pictures of {event.week} that {defence.id} still has to answer"
     for wrong in sorted({each for each in event.answers.values() if each is not None} - state.class_names):

@@ -14,7 +14,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.fold import apply
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, defence_of, week_of
 from orchestrator.formats.unrestricted.rules import OnFault, UnrestrictedRules
-from orchestrator.formats.unrestricted.state import ANSWERING, Defence, DefenceStatus, State
+from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, State
 
 
 class ContestFold(LedgerFold):
@@ -61,8 +61,7 @@ def _plays(state: State, defence: Defence, pictures: Sequence[str]) -> bool:
     """Returns whether a defence still has to be asked about any of these pictures, or was asked and so stays in it."""
     if not state.season.entries[defence.id].is_active:
         return False
-    asked = defence.status in ANSWERING and any(state.awaits_answer(defence, state.pictures[each]) for each in pictures)
-    return asked or any(each in defence.answers for each in pictures)
+    return state.is_asked(defence, pictures) or any(each in defence.answers for each in pictures)
 
 
 def _tested(state: State, defence: Defence, observed: Observations, actor: str) -> tuple[FormatEvent, ...]:
@@ -108,14 +107,14 @@ def _answered(
 ) -> events.AnswersRecorded | None:
     """Returns the event with a defence's answers to those pictures of a week that have none recorded; None if none."""
     answers, pictures = observed.answers_of(defence.id).get(Cell(defence.id)), state.closed_weeks.get(week, [])
-    if answers is None or defence.status not in ANSWERING:
+    if answers is None:
         return None
     by_seed = answers.reshape(1 + OTHER_SEEDS, len(pictures))
     given: dict[str, str | None] = {}
     faults: list[str] = []
     others: dict[str, list[str | None]] = {}
     for place, picture in enumerate(pictures):
-        if not state.awaits_answer(defence, state.pictures[picture]):
+        if not state.is_asked(defence, [picture]):
             continue
         named = [observed.classes[answer] if answer >= 0 else None for answer in by_seed[:, place]]
         given[picture] = named[0]

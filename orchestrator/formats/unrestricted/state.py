@@ -4,7 +4,7 @@ This module only has the facts and what follows from them directly. `checks` dec
 `fold` applies it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -44,7 +44,9 @@ class DefenceStatus(StrEnum):
 
 
 ANSWERING = frozenset({DefenceStatus.ELIGIBLE, DefenceStatus.PUBLISHED, DefenceStatus.STAKED, DefenceStatus.BROKEN})
-"""The stages in which a defence is asked about the pictures of a week."""
+"""The stages in which a defence is asked about the pictures of every week."""
+HELD = frozenset({DefenceStatus.EXPIRED, DefenceStatus.CHECKED})
+"""The stages in which a defence is asked only about pictures of its days: the board may find one valid after all."""
 
 
 class PictureStatus(StrEnum):
@@ -287,16 +289,20 @@ class State:
         found = {}
         for week, names in self.to_ask.items():
             defences = [self.defences[each] for each in sorted(names)]
-            waiting = [each.id for each in defences if self._is_asked(each) and self._awaits_week(each, week)]
+            waiting = [each.id for each in defences if self.is_asked(each, self.closed_weeks[week])]
             if waiting:
                 found[week] = waiting
         return found
 
-    def _is_asked(self, defence: Defence) -> bool:
-        return defence.status in ANSWERING and self.season.entries[defence.id].is_active
+    def is_asked(self, defence: Defence, pictures: Iterable[str]) -> bool:
+        """Returns whether a defence still has to be asked about one of these pictures, at its stage."""
+        found = (self.pictures[each] for each in pictures)
+        return any(self.answers_at_stage(defence, each) and self.awaits_answer(defence, each) for each in found)
 
-    def _awaits_week(self, defence: Defence, week: str) -> bool:
-        return any(self.awaits_answer(defence, self.pictures[each]) for each in self.closed_weeks[week])
+    def answers_at_stage(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a defence is asked about a picture at its stage, unless it answered already."""
+        end = self.stake_ends(defence) if defence.status in HELD else None
+        return defence.status in ANSWERING or (end is not None and picture.received < end)
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether a defence still has to be asked about a picture. One that left is asked about no more."""

@@ -15,7 +15,7 @@ from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.fold import fold
 from orchestrator.formats.unrestricted.money import OUTSIDE
 from orchestrator.formats.unrestricted.recusal import ConflictSource
-from orchestrator.formats.unrestricted.state import ANSWERING, PictureStatus
+from orchestrator.formats.unrestricted.state import ANSWERING, HELD, PictureStatus
 from orchestrator.formats.unrestricted.visibility import is_recused, visible_pictures
 
 from .simulated_contest import BICYCLE, BIRD, RULES, SimulatedContest, answers, handle
@@ -187,9 +187,10 @@ class RandomContest(SimulatedContest):
         for each in state.defences.values():
             own = [picture for picture in every if state.awaits_answer(each, picture)]
             assert {*state.awaited_answers(each)} == {picture.id for picture in own}
-            if each.status in ANSWERING and state.season.entries[each.id].is_active:
-                for week in {picture.week for picture in own}:
-                    waiting.setdefault(week, []).append(each.id)
+            end = state.stake_ends(each)
+            asked = [p for p in own if each.status in ANSWERING or (each.status in HELD and p.received < end)]
+            for week in {picture.week for picture in asked}:
+                waiting.setdefault(week, []).append(each.id)
             if each.staked_at is not None:
                 kept = state.staked_defence(each)
                 with patch.object(state, "_open_pictures", lambda _: every):

@@ -433,6 +433,49 @@ def test_u11_a_rejection_that_the_board_overrules_breaks_the_defence_before_its_
     assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
 
 
+def test_u11_a_defence_that_held_is_still_asked_about_pictures_of_its_days() -> None:
+    """Of a picture that was rejected before it was asked, and is found valid after all; of no later picture."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=98)
+    contest.must(contest.upload(2, "foxes"))
+    contest.close_week()
+    assert (contest.state.defences["d1"].status, contest.state.weeks_to_ask()) == ("expired", {})
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", "b2"))
+    contest.must(contest.done(commands.overrule(contest.state, contest.now, "desk", handle(1), BIRD, "It is plain.")))
+    assert contest.state.weeks_to_ask() == {contest.state.pictures[handle(1)].week: ["d1"]}
+    assert contest.record_answers("d1", {handle(2): BICYCLE}) != []
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.wait(days=3)
+    assert contest.state.defences["d1"].status == "broken"
+    assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
+
+
+def test_u11_a_rejection_that_an_appeal_restores_is_confirmed_before_the_prize() -> None:
+    """The board can confirm it though the defence was checked before: it was overruled then."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=98)
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", "b2"))
+    contest.must(contest.done(commands.overrule(contest.state, contest.now, "desk", handle(1), BIRD, "It is plain.")))
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.appeal(1, 1, "owls"))
+    contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b1", "b2"))
+    contest.must(contest.done(commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), None, "A toy.")))
+    contest.wait(days=3)
+    assert contest.state.books.unpaid() == []
+    body = {"defence": "d1", "member": "b3", "picture": handle(1)}
+    contest.must(contest.propose(events.RejectionConfirmed(actor="b3", **body)))
+    contest.tick()
+    assert [each.kind for each in contest.state.books.unpaid()] == ["defence_prize"]
+
+
 def test_u11_the_board_confirms_also_what_was_rejected_before_the_staking() -> None:
     """A picture that was received for the published defence before it was staked is on its worklist."""
     contest = small_contest()
