@@ -561,6 +561,8 @@ def _board_member_seated(state: State, event: events.BoardMemberSeated, at: date
     taken = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
     if event.member in taken:
         yield f"another member is already called {event.member}; choose another name"
+    if seats := _seats_of(state, event):
+        yield f"this person already has a seat, as {', '.join(seats)}; nobody votes twice (U8)"
     if event.case:
         teams = state.teams_of(event.case)
         if (eligible := len(state.board.eligible(event.case, teams, at.date()))) >= quorum(0):
@@ -572,6 +574,16 @@ def _board_member_seated(state: State, event: events.BoardMemberSeated, at: date
         person_key(each) == person_key(event.person) for each in state.season.roles[Role.BOARD]
     ):
         yield "nobody with this id has the board's role; give them the role first"
+
+
+def _seats_of(state: State, event: events.BoardMemberSeated) -> list[str]:
+    """Returns the seats of a person that a new seat would add a second vote to, in one case or in every case.
+
+    Under another name a member could also vote about a case from which this member is recused.
+    """
+    board, person = state.board, person_key(event.person) if event.person else ""
+    others = [board.outside.get(event.case, {})] if event.case else board.outside.values()
+    return [name for seats in (board.members, *others) for name, who in seats.items() if person and who == person]
 
 
 def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> Objections:

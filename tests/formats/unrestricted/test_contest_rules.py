@@ -369,6 +369,27 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     ]
 
 
+def test_u8_nobody_has_two_seats() -> None:
+    """Neither two votes in every case, nor a second name for a case from which a declared conflict recuses them."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    for member in ("b2", "b3"):
+        note = commands.record_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
+        contest.must(contest.done(note))
+
+    def seat(member: str, person: str, case: str = "") -> list[str]:
+        return contest.propose(events.BoardMemberSeated(actor="desk", member=member, person=person, case=case))
+
+    case = f"appeal:{handle(1)}"
+    assert seat("b9", "One@Uni.example") == ["this person already has a seat, as b1; nobody votes twice (U8)"]
+    assert seat("x2", "two@lab.example", case) == ["this person already has a seat, as b2; nobody votes twice (U8)"]
+    contest.must(seat("x1", "x@far.example", case))
+    assert seat("x9", "x@far.example", case) != []
+    given = contest_events.RoleGranted(actor="desk", person=PersonRecord(id="x@far.example", name="X"), role=Role.BOARD)
+    contest.append(given)
+    assert seat("b9", "x@far.example") == ["this person already has a seat, as x1; nobody votes twice (U8)"]
+
+
 def test_u9_only_a_published_defence_is_staked_and_what_is_staked_is_reserved() -> None:
     """Staking before publication is refused, and so is staking when the attackers' half is spent."""
     contest = contest_before_the_test()
