@@ -275,14 +275,8 @@ class ContestAdmin:
         name = submitted.name or (submission_manifest.name if submission_manifest else "")
         dubious = self._validate_time_and_fields(submitted, submission_manifest)
         problems += dubious + self._validate_team_rules(submitted, submission_manifest)
-        image = None
-        try:
-            if submission_manifest is not None or submitted.folder is None:  # a folder's manifest names what is started
-                image = backend.admit(self._image_source(submitted, submission_manifest))
-                steps.add("image policy", True)
-        except Rejected as error:
-            steps.result("image policy", error.problems)
-            problems += error.problems
+        image, refused = self._admit_image(submitted, submission_manifest, backend, steps)
+        problems += refused
         if image is not None:
             undo.callback(self._take_back, image)
             foreign = self._validate_ownership(submitted, image)
@@ -309,6 +303,20 @@ class ContestAdmin:
                 act = act.model_copy(update={"warnings": [*format_warnings, *self._clock_warnings(), *warnings]})
             undo.pop_all()  # the submission is recorded from here on, so its files stay
             return before or self._receive(act)
+
+    def _admit_image(
+        self, submitted: SubmissionRequest, found: manifest.Manifest | None, backend: Backend, steps: StepLog
+    ) -> tuple[Image | None, list[Problem]]:
+        """Returns the admitted image, or None with the problems; None without a problem if no manifest names one."""
+        if found is None and submitted.folder is not None:
+            return None, []
+        try:
+            image = backend.admit(self._image_source(submitted, found))
+        except Rejected as error:
+            steps.result("image policy", error.problems)
+            return None, list(error.problems)
+        steps.add("image policy", True)
+        return image, []
 
     def submit_pictures(
         self, submitted: SubmissionRequest, read: Callable[[], EntryPictures], steps: StepLog = UNWATCHED
