@@ -70,9 +70,9 @@ def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[
 
     def has_conflict(member: str, team: str) -> bool:
         own = state.board.person_of(member)
-        noted = state.board.conflicts.get((member, team), ())
+        recorded = state.board.conflicts.get((member, team), ())
         others = (known.get(each, each) for each in state.people[team] if each != own)
-        return all(each.source is not ConflictSource.ORGANIZATION for each in noted) and any(
+        return all(each.source is not ConflictSource.ORGANIZATION for each in recorded) and any(
             same_organization(known.get(own, own), each) for each in others
         )
 

@@ -97,7 +97,7 @@ def _decided(event: Any, season: Season, _: NameOf) -> str:
 
 def _matched(event: Any, season: Season, _: NameOf) -> str:
     team = season.arrivals[event.arrival].team
-    return f"had handed in for {team} what plays already: {event.submission}"
+    return f"handed in again, for {team}, the submission {event.submission}, which plays already"
 
 
 _ENDS = {"played": "played", "failed": "gave up", "cancelled": "called off"}

@@ -121,9 +121,9 @@ def case_of(question: str) -> str:
 
 def unrecorded_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
     """Returns the computed conflicts of a member with a team that the ledger does not record yet."""
-    people = state.board.person_of(member)
-    noted = {each.source for each in state.board.conflicts.get((member, team), ())}
-    return [each for each in computed_sources(people, state.people.get(team, ())) if each not in noted]
+    person = state.board.person_of(member)
+    recorded = {each.source for each in state.board.conflicts.get((member, team), ())}
+    return [each for each in computed_sources(person, state.people.get(team, ())) if each not in recorded]
 
 
 def _vote(state: State, question: str, vote: events.Vote, at: datetime, *, in_favour: bool = True) -> Objections:
@@ -606,10 +606,10 @@ def _may_be_told(state: State, member: str, team: str) -> bool:
     A site keeps people's addresses out of the ledger, and only records the conflicts that it computes from them. Such
     an event can only take a vote away, and two other members may waive the conflict.
     """
-    noted = state.board.conflicts.get((member, team), ())
+    recorded = state.board.conflicts.get((member, team), ())
     people = {state.board.person_of(member), *state.people.get(team, ())}
     return any("@" not in each for each in people) and all(
-        each.source is not ConflictSource.ORGANIZATION for each in noted
+        each.source is not ConflictSource.ORGANIZATION for each in recorded
     )
 
 

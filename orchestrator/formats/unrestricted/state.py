@@ -425,7 +425,7 @@ class State:
             elif self.awaits_answer(defence, each):
                 yield Unsettled(each.id, each.received, closes, "was not shown to it yet")
             elif self.breaks(defence, each) and each.id not in defence.broken_by:
-                yield Unsettled(each.id, each.received, closes, "breaks it, which is not noted yet")
+                yield Unsettled(each.id, each.received, closes, "breaks it, which is not recorded yet")
             elif self.awaits_confirmation(defence, each):
                 yield Unsettled(each.id, each.received, closes, "waits for the board's confirmation (U11)", ruled=True)
 
