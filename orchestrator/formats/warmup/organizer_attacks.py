@@ -1,6 +1,7 @@
 """Builds the attacks that the rules describe, as `OrganizerAttack` objects."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +131,8 @@ def _spatial(rules: SpatialRules, transform: TransformRules) -> GeneratorAttack:
 
 
 def _spsa(rules: SpsaRules, transform: TransformRules, *, check_ink: bool) -> GeneratorAttack:
+    # Pictures are judged in bytes: a change of 76.5 steps would be rounded to 77 at every second value.
+    rules = rules.model_copy(update={"epsilon": float(floor(rules.epsilon))})
     attack = Spsa(
         epsilon=rules.epsilon / 255,
         steps=rules.steps,
