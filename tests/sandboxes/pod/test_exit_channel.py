@@ -29,7 +29,7 @@ class TestElsewhere:
     def test_a_machine_without_fifos_is_no_pod(self, tmp_path):
         """The check, the examination and a start say so, each with what to do."""
         backend = PodBackend(BackendSettings(tmp_path))
-        with pytest.raises(BackendUnavailable, match=r"no FIFOs ctl, in, out, err, end .* docker or the process"):
+        with pytest.raises(BackendUnavailable, match=r"no FIFOs ctl, in, out, err, end .* or `process`"):
             backend.require_available(Runtime.RUNSC)
         [check] = backend.diagnose()
         assert (check.status, bool(check.remedy)) == (CheckStatus.ABSENT, True)
