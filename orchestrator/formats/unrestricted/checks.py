@@ -23,6 +23,7 @@ from orchestrator.formats.unrestricted.prizes import (
     open_accounts,
     pay,
     prize_table,
+    return_halves,
     settle_stake,
     stake_by_board,
     stake_by_team,
@@ -56,6 +57,14 @@ SECONDS_PER_PICTURE = 60
 """How long a defence may take for a picture, on average (U2)."""
 _PRIZES = (TransferKind.BREAK_PRIZE, TransferKind.DEFENCE_PRIZE, TransferKind.RELEASED)
 """Transfers that depend on who is in which team."""
+_AFTER_THE_END = (
+    events.PrizePaid,
+    events.PrizeWithheld,
+    events.BoardMemberSeated,
+    events.ConflictNoted,
+    events.ConflictWaived,
+)
+"""What may happen when the contest is over, apart from votes on withholding a prize and the return of its amount."""
 MAX_ZONE_SHIFT = timedelta(hours=28)
 """Noon UTC of a date is less than this far from every instant of that date: zones reach from -12 to +14 hours."""
 
@@ -70,12 +79,22 @@ def problems(state: State, event: Any, at: datetime) -> list[Problem]:
     place = event.kind_in_words
     if at < state.at:
         return [Problem(place, f"its time is {at.isoformat()}, before the last event's, {state.at.isoformat()}")]
-    if state.is_over and not isinstance(event, events.PrizePaid):
-        return [Problem(place, "the contest is over; only payments of prizes can still be recorded")]
+    if state.is_over and not _may_follow_the_end(event):
+        return [Problem(place, "the contest is over; prizes can only be paid or withheld now")]
     try:
         return [Problem(place, what) for what in _CHECKS[type(event)](state, event, at)]
     except KeyError as error:
         return [Problem(place, f"there is no {error.args[0]!r} in this contest", "check the id")]
+
+
+def _may_follow_the_end(event: Any) -> bool:
+    """Returns whether an event pays or withholds a prize, or the board needs it for that."""
+    match event:
+        case events.VoteCast():
+            return event.question.startswith("withhold:")
+        case events.MoneyMoved():
+            return event.cause == "end"
+    return isinstance(event, _AFTER_THE_END)
 
 
 def vote_on(state: State, question: str, at: datetime) -> events.Vote:
@@ -685,6 +704,8 @@ def transfers_for(state: State, cause: str, at: datetime) -> tuple[Transfer, ...
         case "prize":
             days = int(subject)
             return defence_prize(books, days, table[days], staked, state.entrants(), at)
+        case _ if state.is_over:
+            return return_halves(books)
         case _:
             return end_contest(books, table, tuple(staked), state.entrants(), at)
 

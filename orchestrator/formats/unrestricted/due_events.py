@@ -156,7 +156,7 @@ def _stakes(state: State, now: datetime) -> Iterator[Action]:
 
 
 def _money(state: State, now: datetime) -> Iterator[Action]:
-    if state.books is None or state.rules.prizes is None or state.is_over or state.opened_at is None:
+    if state.books is None or state.rules.prizes is None or state.opened_at is None:
         return
     for cause in _causes(state, now):
         found = transfers_for(state, cause, now)
@@ -167,6 +167,8 @@ def _money(state: State, now: datetime) -> Iterator[Action]:
 
 def _causes(state: State, now: datetime) -> Sequence[str]:
     """Returns the causes that may move money now. It looks at no pictures; `transfers_for` decides for each cause."""
+    if state.is_over:
+        return ["end"]  # a prize that the board withheld since then
     prizes = state.rules.prizes
     found = ["accounts"] if state.books is not None and not state.books.transfers else []
     staked = [each for each in state.defences.values() if each.staked_at is not None]

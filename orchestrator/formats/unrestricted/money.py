@@ -243,8 +243,8 @@ class Transfer:
     """Money that moves from one account to another: two entries whose sum is 0. `amount` is in smallest units.
 
     `defence`, `team` and `days` say what the transfer is about, and are empty or 0 if it is about none. `award` is the
-    id of the transfer that this one pays or withholds. `note` is the reference of a payment or the reason why a prize
-    was withheld. `number` distinguishes transfers of a kind that may happen several times.
+    id of the transfer that this one pays or withholds. `note` is the reference of a payment, the reason why a prize was
+    withheld, or the number of a return of the same half, if it is not the first.
     """
 
     kind: TransferKind
@@ -256,7 +256,6 @@ class Transfer:
     days: int = 0
     award: str = ""
     note: str = ""
-    number: int = 1
 
     @property
     def id(self) -> str:
@@ -264,7 +263,7 @@ class Transfer:
         about: tuple[str, ...] = {
             TransferKind.FUNDED: (),
             TransferKind.HALVED: (self.target,),
-            TransferKind.RETURNED: (self.source, str(self.number)),
+            TransferKind.RETURNED: (self.source, self.note or "1"),
             TransferKind.PAID: (self.award,),
             TransferKind.WITHHELD: (self.award,),
             TransferKind.DEFENCE_PRIZE: (str(self.days), self.defence),

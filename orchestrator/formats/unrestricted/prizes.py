@@ -311,8 +311,7 @@ def end_contest(
     """Returns the transfers that end a contest: due prizes, stakes of unbroken defences, the rest of both halves.
 
     Returns `Waiting` while a picture that a prize depends on is unsettled. Awards stay in the teams' accounts until
-    they are paid. If the board withheld a prize since the last call, the amount is returned too. `table` is that of
-    `prize_table`.
+    they are paid. `table` is that of `prize_table`.
     """
     due: list[Transfer] = []
     reasons: list[str] = []
@@ -334,10 +333,20 @@ def end_contest(
     after = books.post_all(due)
     if isinstance(after, Problem):
         raise ValueError(f"the books do not fit what happened: {after}")  # noqa: TRY004  a mistake of the caller
+    return (*due, *return_halves(after))
+
+
+def return_halves(books: Books) -> tuple[Transfer, ...]:
+    """Returns the transfers by which the rest of both halves goes back to the organizers when the contest is over.
+
+    A prize that the board withholds after that is returned too: a defence that was staked then can win it no more.
+    """
+    due = []
     for half in (ATTACKERS, DEFENDERS):
-        if left := after.balance(half):
-            before = [t for t in books.transfers.values() if t.kind is TransferKind.RETURNED and t.source == half]
-            due.append(Transfer(TransferKind.RETURNED, half, OUTSIDE, left, number=len(before) + 1))
+        if left := books.balance(half):
+            before = sum(t.kind is TransferKind.RETURNED and t.source == half for t in books.transfers.values())
+            note = str(before + 1) if before else ""
+            due.append(Transfer(TransferKind.RETURNED, half, OUTSIDE, left, note=note))
     return tuple(due)
 
 

@@ -78,7 +78,7 @@ def test_after_the_last_day_all_money_is_where_it_belongs() -> None:
     assert (last.closes, contest.state.is_over) == (datetime(2027, 3, 10, 23, tzinfo=UTC), True)
     balances = {account: units for account, units in contest.state.books.balances.items() if units}
     assert balances == {"team:owls": 10_000, "outside": -10_000}
-    assert contest.upload(2, "foxes") == ["the contest is over; only payments of prizes can still be recorded"]
+    assert contest.upload(2, "foxes") == ["the contest is over; prizes can only be paid or withheld now"]
 
 
 def test_every_rule_has_its_sentence_and_follows_the_settings() -> None:

@@ -390,6 +390,25 @@ def test_u8_nobody_has_two_seats() -> None:
     assert seat("b9", "x@far.example") == ["this person already has a seat, as x1; nobody votes twice (U8)"]
 
 
+def test_u8_the_board_withholds_an_unpaid_prize_after_the_end() -> None:
+    """The amount goes to the organizers, and to no defence whose 90 days end after the contest; nobody else acts."""
+    prizes = {"prizes": {"pool": "1000.01 EUR", "per_break": "100.00 EUR", "advances": {10: 20}}}
+    contest = small_contest(RULES | prizes | {"last_day": "2027-02-12"})
+    contest.publish_defence("d2", "foxes")
+    contest.must(contest.stake("b-1", "d1"))
+    contest.wait(days=1)
+    contest.must(contest.stake("b-2", "d2"))
+    contest.wait(days=40)
+    assert contest.state.is_over
+    [award] = [each.id for each in contest.state.books.unpaid()]
+    assert contest.vote("readable:d1", "b1") == ["the contest is over; prizes can only be paid or withheld now"]
+    contest.must(contest.vote(f"withhold:{award}", "b1", "b2"))
+    contest.must(contest.done(commands.withhold_prize(contest.state, contest.now, "desk", award, "They cheated.")))
+    contest.wait(days=100)
+    assert contest.state.books.unpaid() == []
+    assert {account for account, held in contest.state.books.balances.items() if held} == set()
+
+
 def test_u9_only_a_published_defence_is_staked_and_what_is_staked_is_reserved() -> None:
     """Staking before publication is refused, and so is staking when the attackers' half is spent."""
     contest = contest_before_the_test()
