@@ -3,6 +3,9 @@
 The engine itself downloads missing images of FROM and COPY --from, and the address of an ADD, even if build steps have
 no network. So these lines are read here as the classic builder reads them. A line that is not understood is refused: if
 it meant one thing here and another to the engine, it could get around the check.
+
+The engine itself also replaces variables by their values, outside the bounds of build steps. A variable may hold
+others a hundred times, and so on, so the lengths of instructions are bounded as they are after that.
 """
 
 import re
@@ -17,6 +20,13 @@ from orchestrator.intake.archive import MAX_PROBLEMS
 FILE_NAME = "Dockerfile"
 MAX_BYTES = 256 * 1024
 SCRATCH = "scratch"
+MAX_INSTRUCTION = 32 * 1024
+"""The most characters of an instruction, with its variables replaced by their values. The engine repeats instructions
+in its answers, in which each character may take twelve bytes of a line."""
+MAX_INSTRUCTIONS = 1024 * 1024
+"""The most characters of all instructions together, counted in the same way."""
+_UNKNOWN_LENGTH = 1024
+"""The length for which a variable of the base image is taken."""
 _INSTRUCTIONS = frozenset(
     {
         *("ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER"),
@@ -26,6 +36,15 @@ _INSTRUCTIONS = frozenset(
 _ESCAPE = re.compile(r"[ \t]*#[ \t]*escape[ \t]*=", re.IGNORECASE)
 _ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(\"[^\"\\]*\"|'[^'\\]*'|[^\s\"'\\]*))?")
 """One name and its value. The engine allows several on a line, and quotes or backslashes that split or join them."""
+_REPLACED_IN = frozenset(
+    {"ADD", "ARG", "COPY", "ENV", "EXPOSE", "FROM", "LABEL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"}
+)
+"""The instructions in which the builder replaces variables."""
+_WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
+_OLD_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+.*", re.DOTALL)
+_USE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)?")
+_REPLACEMENT = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*/")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _FROM = re.compile(r"(\S+)(?:\s+AS\s+([a-z][a-z0-9_.-]*))?", re.IGNORECASE)
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
@@ -128,6 +147,9 @@ class _DockerfileReader:
         self.stages: list[str] = []
         self._arguments_given, self._network = given, network
         self._global_arguments: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
+        """The most characters that each variable of the file may have, in any stage."""
+        self._total_length = 0
         self._place = FILE_NAME
 
     def read_instruction(self, number: int, word: str, rest: str) -> None:
@@ -135,7 +157,13 @@ class _DockerfileReader:
         self._place = f"line {number}"
         if word not in _INSTRUCTIONS:
             self._add_problem(f"unknown instruction {printable(word, 40)!r}", "see the Dockerfile reference")
-        elif word == "ARG":
+        elif self._is_short(word, rest):  # else nothing more is read of it: it would take memory here, too
+            self._read_known(word, rest)
+
+    def _read_known(self, word: str, rest: str) -> None:
+        if word == "ENV":
+            self._read_environment(rest)
+        if word == "ARG":
             self._read_argument(rest)
         elif word == "FROM":
             self._read_from(rest)
@@ -153,6 +181,40 @@ class _DockerfileReader:
     def _add_problem(self, problem: str, remedy: str) -> None:
         self.problems.append(Problem(self._place, problem, remedy))
 
+    def _is_short(self, word: str, rest: str) -> bool:
+        """Returns whether an instruction is short enough with its variables replaced; adds a problem if not."""
+        replaced = word in _REPLACED_IN
+        length = self._replaced_length(rest) if replaced else len(rest)
+        self._total_length += length
+        if length > MAX_INSTRUCTION:
+            how = ", with variables replaced by their values" if replaced else ""
+            self._add_problem(f"{word} of up to {length} characters{how}, at most {MAX_INSTRUCTION}", "shorten it")
+        elif self._total_length > MAX_INSTRUCTIONS:
+            self._add_problem(f"more than {MAX_INSTRUCTIONS} characters of instructions up to here", "shorten the file")
+        elif replaced and _REPLACEMENT.search(rest):
+            self._add_problem("a variable with a replacement", "write the value itself")
+        else:
+            return True
+        return False
+
+    def _replaced_length(self, text: str) -> int:
+        """Returns the most characters that a text has after the builder replaced its variables."""
+        return len(text) + sum(self._lengths.get(name, _UNKNOWN_LENGTH) for name in _USE.findall(text))
+
+    def _note_variable(self, name: str, length: int) -> None:
+        self._lengths[name] = max(length, self._lengths.get(name, _UNKNOWN_LENGTH))
+
+    def _read_environment(self, rest: str) -> None:
+        """Notes the lengths of variables. The builder would take quotes and variables out of their names, too."""
+        if (old := _OLD_ASSIGNMENT.fullmatch(rest)) is not None:
+            self._note_variable(old[1], self._replaced_length(rest))
+            return
+        assignments = [_ASSIGNMENT.fullmatch(word) for word in _WORD.findall(rest)]
+        if _WORD.sub("", rest).strip() or not assignments or None in assignments:
+            self._add_problem("ENV in a form that is not supported", "write ENV NAME=value, with spaces in quotes")
+        for found in filter(None, assignments):
+            self._note_variable(found[1], self._replaced_length(found[0]))
+
     def _read_argument(self, rest: str) -> None:
         match = _ARGUMENT.fullmatch(rest)
         if match is None:
@@ -163,6 +225,7 @@ class _DockerfileReader:
         written = match[2] or ""
         value = self._arguments_given.get(match[1], written[1:-1] if written[:1] in {'"', "'"} else written)
         self.arguments.setdefault(match[1], value)
+        self._note_variable(match[1], max(len(value), self._replaced_length(rest)))
         if not self.stages:  # FROM can use only arguments that are declared before the first FROM
             self._global_arguments[match[1]] = value
 

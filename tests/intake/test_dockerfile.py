@@ -156,3 +156,43 @@ def test_few_of_many_problems_are_listed(read) -> None:
         read("FROM sparring/base:cpu\n" + "x\n" * 1000)
     assert len(caught.value.problems) == MAX_PROBLEMS + 1
     assert caught.value.problems[-1].what == f"and {1000 - MAX_PROBLEMS} more problems like these"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["RUN echo " + "&" * 40_000], "line 2: RUN of up to 40005 characters, at most 32768"),
+        (["RUN a \\"] + ["b" * 20_000 + " \\"] * 2, "line 2: RUN of up to"),
+        (["ENV A=" + "x" * 1000, "ENV B=" + "$A" * 40], "line 3: ENV of up to"),
+        (["ENV A=$PATH$PATH$PATH", *["ENV A=$A${A}$A"] * 4], "line 5: ENV of up to"),
+        (["ENV A b$PATH$PATH=$PATH", *["ENV A=$A${A:-$A}"] * 5], "line 5: ENV of up to"),
+        (["ENV A=" + "x" * 20_000, "ENV A=y", "WORKDIR /$A/$A"], "line 4: WORKDIR of up to"),
+        (["ARG A=" + "x" * 20_000, "ARG B=$A$A"], "line 3: ARG of up to"),
+        (["ARG A=" + "x" * 20_000, "FROM $A$A"], "line 3: FROM of up to"),
+        (["ENV A=" + "x" * 30_000, *["LABEL a=$A"] * 40], "line 36: more than 1048576 characters of instructions"),
+        (["ENV A=x", "COPY ${A//x/yyyy} /"], "line 3: a variable with a replacement"),
+        (['ENV "A"=x'], "line 2: ENV in a form that is not supported"),
+        (["ENV $A=x"], "line 2: ENV in a form that is not supported"),
+        (["ENV A\\B=x"], "line 2: ENV in a form that is not supported"),
+        (["ENV A=x B"], "line 2: ENV in a form that is not supported"),
+        (["ENV A='x"], "line 2: ENV in a form that is not supported"),
+        (["ENV $A x"], "line 2: ENV in a form that is not supported"),
+    ],
+)
+def test_instructions_are_short_with_their_variables_replaced(refused, lines, problem) -> None:
+    """The engine replaces variables itself, in whatever memory and time that takes, and repeats instructions."""
+    assert refused("\n".join(["FROM sparring/base:cpu", *lines, ""]))[0].startswith(problem)
+
+
+def test_ordinary_variables_are_read(read) -> None:
+    """Values that refer to others, a few times each, in both forms of ENV."""
+    text = (
+        "ARG BASE=sparring/base:cpu\nFROM ${BASE}\nARG VERSION=1.2\n"
+        'ENV HOME=/x PATH="$HOME/bin:$PATH" NAME=a\\ b\nENV OPTIONS -Da=$HOME it\'s\n'
+        + "ENV PATH=$PATH:/more/$VERSION\n" * 10
+        + 'LABEL price="$5" path=$PATH\nWORKDIR ${HOME:-/y}/$VERSION\nCOPY a $HOME/b\n'
+        + "RUN echo "
+        + "$PATH " * 100
+        + "\n"
+    )
+    assert read(text).bases == ("sparring/base:cpu",)
