@@ -160,11 +160,13 @@ def _boundary(rules: BoundaryRules, transform: TransformRules, *, check_ink: boo
             iterations=rules.iterations,
             directions=rules.directions,
             directions_per_question=rules.directions_per_question,
+            in_bytes=True,
         )
         return _moved(attack, rules.start, transform, samples, check_ink=check_ink)
 
     queries = 2 + rules.iterations * 2 * rules.directions  # two a direction if its point on the sphere is asked about
-    return GeneratorAttack("boundary", _settings(rules, transform, check_ink=check_ink), rules.pictures, queries, make)
+    settings = _settings(rules, transform, check_ink=check_ink, in_bytes=True)
+    return GeneratorAttack("boundary", settings, rules.pictures, queries, make)
 
 
 def _moved(

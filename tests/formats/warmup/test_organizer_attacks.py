@@ -50,3 +50,27 @@ def test_spsa_stays_in_the_ball_in_bytes(samples, epsilon, most):
     found = judged(samples, spsa={"epsilon": epsilon, "steps": 20, "samples": 8, "stop_margin": 1000})
     changes = np.abs(found.astype(int) - samples.pixels)
     assert changes.max() == most
+
+
+@pytest.mark.parametrize("distance", [1.0, 2.0])
+def test_the_boundary_attack_is_projected_to_bytes_within_its_distance(samples, distance):
+    """Rounding the point on the sphere to bytes does not lengthen the change: the sum of squares keeps the limit."""
+    found = judged(samples, boundary={"distance": distance, "iterations": 1})
+    squares = squares_of(found, samples)
+    assert (squares <= (255 * distance) ** 2).all()
+    assert (squares > (254 * distance) ** 2).any()
+
+
+def test_what_the_boundary_attack_found_near_enough_is_judged_as_it_was_asked():
+    """The walk measures what the defence was shown: its picture is within the distance, and misread."""
+    rng, labels = np.random.default_rng(9), np.arange(COUNT) % 2
+    pixels = 125 + 5 * labels[:, None, None, None] + rng.integers(-1, 2, (COUNT, 3, 40, 40))
+    faint = Samples(pixels.astype(np.uint8), labels.astype(np.int64), ("dark", "bright"))
+    found = judged(faint, boundary={"distance": 1.06, "iterations": 200})
+    assert (Brightness().ask(found, None).answers != labels).all()
+    assert (squares_of(found, faint) <= (255 * 1.06) ** 2).all()
+
+
+def squares_of(found, samples):
+    """Returns the sum of squared changes of each picture, in bytes."""
+    return ((found.astype(int) - samples.pixels) ** 2).sum(axis=(1, 2, 3))

@@ -20,6 +20,7 @@ from orchestrator.formats.warmup.attacks.base import (
     Floats,
     Scores,
     predicted_classes,
+    to_pixels,
 )
 
 Walk = NDArray[np.float64]
@@ -31,6 +32,10 @@ _CONVERGED, _NEARLY_CONVERGED = 1e-7, 2e-7
 _CONFIRMATIONS = 100
 """How many further steps have to find it converged, after its steps were reset at the first convergence."""
 _SPHERE_CHECKED_EVERY = 10
+_STEPS_BACK = 1001
+"""How many points between a result and its picture are tried, until one is within the distance in bytes."""
+_SINGLE_PRECISION = 1e-4
+"""The most that single precision moves a byte, in steps of 1/255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Boundary(Attack):
         iterations: the largest number of steps.
         directions: the largest number of random directions that a step tries.
         directions_per_question: how many of them the defence is asked about at a time.
+        in_bytes: whether the defence is asked about bytes, and the result is judged in bytes. Then distances are those
+            of the rounded pictures: rounding alone makes the change of a large picture longer.
     """
 
     name: ClassVar[str] = "boundary"
@@ -54,6 +61,7 @@ class Boundary(Attack):
     iterations: int = 5000
     directions: int = 25
     directions_per_question: int = 5
+    in_bytes: bool = False
 
     def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
         """See `Attack.attack`."""
@@ -66,15 +74,44 @@ class Boundary(Attack):
             return AttackResult(picture)  # misclassified as it is
         if classes[1] == label:
             return AttackResult(picture, "the start picture is misclassified")
-        walk = _Walk(picture.astype(np.float64), label, self.distance, rng, start.astype(np.float64))
+        walk = _Walk(
+            picture.astype(np.float64), label, self.distance, rng, start.astype(np.float64), in_bytes=self.in_bytes
+        )
         yield from walk.steps(self.iterations, self.directions, self.directions_per_question)
-        return AttackResult(_onto_sphere(walk.original, walk.best, self.distance).astype(np.float32))
+        onto_sphere = _onto_sphere_in_bytes if self.in_bytes else _onto_sphere
+        return AttackResult(onto_sphere(walk.original, walk.best, self.distance).astype(np.float32))
 
 
 def _onto_sphere(original: Walk, found: Walk, distance: float) -> Walk:
     """Returns `found`, moved straight towards the picture until it is within the distance."""
     length = np.linalg.norm(found - original)
     return found if length <= distance else original + (found - original) * (distance / length)
+
+
+def _onto_sphere_in_bytes(original: Walk, found: Walk, distance: float) -> Walk:
+    """Returns `found`, moved towards the picture until it is within the distance after it was rounded.
+
+    A picture that was moved before lies between bytes. If rounding alone takes it too far, it is returned rounded.
+    """
+    change = _onto_sphere(original, found, distance) - original
+    steps_back = (_rounded(original + share * change) for share in np.linspace(1, 0, _STEPS_BACK))
+    return next((each for each in steps_back if _length_in_bytes(original, each) <= distance), _rounded(original))
+
+
+def _length(original: Walk, found: Walk) -> float:
+    return float(np.linalg.norm(found - original))
+
+
+def _rounded(picture: Walk) -> Walk:
+    """Returns the nearest picture of bytes, on values from 0 to 1."""
+    return to_pixels(picture.astype(np.float32)) / 255
+
+
+def _length_in_bytes(original: Walk, rounded: Walk) -> float:
+    """Returns the length of a change to a picture of bytes: exactly, if the original is one of bytes too."""
+    steps = original * 255
+    steps = np.where(np.abs(steps - np.rint(steps)) < _SINGLE_PRECISION, np.rint(steps), steps)
+    return float(np.linalg.norm(np.rint(rounded * 255) - steps)) / 255
 
 
 @dataclass(eq=False)
@@ -137,10 +174,21 @@ class _Walk:
         distance: the distance at which it is near enough.
         rng: its random numbers.
         start: a picture that is misclassified.
+        in_bytes: whether distances are those of the rounded pictures.
     """
 
-    def __init__(self, original: Walk, label: int, distance: float, rng: np.random.Generator, start: Walk) -> None:
+    def __init__(
+        self,
+        original: Walk,
+        label: int,
+        distance: float,
+        rng: np.random.Generator,
+        start: Walk,
+        *,
+        in_bytes: bool = False,
+    ) -> None:
         self.original, self.best = original, start
+        self._in_bytes = in_bytes
         self._label, self._distance, self._rng = label, distance, rng
         self._place = start
         self._best_length = float(np.linalg.norm(start - original))
@@ -208,9 +256,14 @@ class _Walk:
         misclassified = [bool(each) for each in predicted_classes((yield asked)) != self._label]
         for picture, good in zip(pictures, misclassified, strict=True):
             if good:
-                length = float(np.linalg.norm(picture - self.original))
-                if length < self._best_length:
-                    self.best, self._best_length = picture, length
+                self._note_misclassified(picture)
                 if first_only:
                     break
         return misclassified
+
+    def _note_misclassified(self, picture: Walk) -> None:
+        """Keeps a misclassified picture if it is the nearest so far, as the defence was shown it."""
+        shown = _rounded(picture) if self._in_bytes else picture
+        measure = _length_in_bytes if self._in_bytes else _length
+        if (length := measure(self.original, shown)) < self._best_length:
+            self.best, self._best_length = shown, length
