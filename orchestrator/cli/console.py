@@ -1,10 +1,11 @@
 """Output, errors and exit codes of all commands.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submission's fault or a failed check,
-2 usage, 3 infrastructure, 130 ended by the operator.
+2 usage, 3 infrastructure, 130 ended by the operator, 141 ended because nobody reads the output.
 """
 
 import contextlib
+import errno
 import functools
 import gc
 import inspect
@@ -39,7 +40,14 @@ _FILE_COLUMNS = 180
 """The width in columns for a file or a log, which has none of its own: wide enough to break no names."""
 
 
-class _WideConsole(Console):
+class _Console(Console):
+    """A console that leaves a closed pipe to `_output_errors`: rich would exit with 1, as after a failed check."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class _WideConsole(_Console):
     """A console with the width `_FILE_COLUMNS` if it is no terminal and its width is not set."""
 
     @property
@@ -53,7 +61,7 @@ class _WideConsole(Console):
 
 
 out = _WideConsole(highlight=False)
-err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())  # a file breaks no line of its own
+err = _Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())  # a file breaks no line of its own
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
 Backend = Annotated[
@@ -72,6 +80,8 @@ OTHER_SPELLINGS = ("--license", "--flavour")
 """Options that are accepted but not documented: American spelling, and former names."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """Thresholds for rare garbage collection: a large round has millions of objects that stay, and few cycles."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The errors of a disk, or of a share of it, that has no space."""
 P = ParamSpec("P")
 PARSER_ERROR: Any = typer.BadParameter.__bases__[0]
 """The exception of the command line's parser for an option, argument or command that is unknown or invalid."""
@@ -85,6 +95,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     INFRASTRUCTURE = 3
     CANCELLED = 130
+    NO_READER = 141
 
 
 def exit_code(error: SparringError) -> ExitCode:
@@ -117,18 +128,49 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
         arguments = list(kwargs.values())
         for name, kind in groups.items():
             kwargs[name] = kind(**{field.name: kwargs.pop(field.name) for field in fields(kind)})
-        try:
-            _require_utf_8(arguments)
-            function(*args, **kwargs)
-        except SparringError as error:
-            fail(error, as_json=bool(kwargs.get("as_json")))
-        except KeyboardInterrupt:
-            fail(Cancelled("cancelled; run the same command again to go on"), as_json=bool(kwargs.get("as_json")))
+        with _output_errors():
+            try:
+                _require_utf_8(arguments)
+                function(*args, **kwargs)
+            except SparringError as error:
+                fail(error, as_json=bool(kwargs.get("as_json")))
+            except KeyboardInterrupt:
+                fail(Cancelled("cancelled; run the same command again to go on"), as_json=bool(kwargs.get("as_json")))
 
     options = list(_options(function, groups))
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads
     run.__annotations__ = {option.name: option.annotation for option in options}
     return run
+
+
+@contextlib.contextmanager
+def _output_errors() -> Iterator[None]:
+    """Ends a command whose standard output cannot be written: without a traceback, and with an exit code of its own.
+
+    A program that reads the output may end first, as `head` does, and a file for the output may lie on a full disk.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        raise typer.Exit(ExitCode.NO_READER) from None
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _discard_output()
+        what = f"the output cannot be written: {error.strerror}; make space, or write it elsewhere"
+        fail(InfrastructureFault(what), as_json=False)
+
+
+def _discard_output() -> None:
+    """Sends what standard output still holds nowhere; Python would report it again when it ends."""
+    with contextlib.suppress(OSError, ValueError):  # an output without a file descriptor reports nothing later
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _require_utf_8(arguments: Iterable[object]) -> None:
@@ -202,6 +244,8 @@ def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoRe
     `name` is the program's name in help texts, None for its own name.
     """
     gc.set_threshold(*GC_THRESHOLDS)
+    if sys.stdout is None:  # the shell closed it, as in `sparring board cup >&-`
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open to the end
     try:
         code = app(words, prog_name=name, standalone_mode="--json" not in words)
     except PARSER_ERROR as error:
