@@ -13,6 +13,7 @@ from orchestrator.application.rounds import round_record
 from orchestrator.cli import console, replay_output, results_output, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.plan import Stage
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import UsageError
 from orchestrator.executors.kubernetes import status_file
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -51,7 +52,9 @@ def round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator
     begun = seasons.begun_rounds(folder, phase, task)
     if not begun:
         which = "no such round" if phase or task else "no round"
-        raise UsageError(f"{which} of {folder} was begun; play one with `sparring round run {folder} ROUND`")
+        raise UsageError(
+            f"{which} of {folder} was begun; play one with `sparring round run {shell_word(folder)} ROUND`"
+        )
     yield from (each.path for each in begun)
 
 

@@ -10,7 +10,7 @@ from orchestrator.application.rounds import round_record
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.season import Entry
-from orchestrator.domain.text import counted_noun
+from orchestrator.domain.text import counted_noun, shell_word
 from orchestrator.errors import UsageError
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring import fault_texts
@@ -34,7 +34,8 @@ def logs(
     entry = found.entries.get(submission)
     if entry is None:
         raise UsageError(
-            f"{submission!r} was not received in {folder}; `sparring submission list {folder}` says what was"
+            f"{submission!r} was not received in {folder}; "
+            f"`sparring submission list {shell_word(folder)}` says what was"
         )
     begun = [*seasons.begun_rounds(folder, phase, task)]
     if phase is not None and not begun:

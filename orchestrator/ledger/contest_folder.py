@@ -4,6 +4,7 @@ import json
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.files import write_whole
 from orchestrator.ledger.round_folder import (
@@ -21,6 +22,7 @@ from orchestrator.signatures import SigningKey
 
 FILE_NAME = "contest.yaml"
 _IGNORE, _KEY = ".gitignore", "key"
+_MANIFEST = "submission.yaml"
 
 
 class ContestFolder:
@@ -47,7 +49,8 @@ class ContestFolder:
         """Creates the folder. Raises UsageError if it is not empty."""
         try:
             if self.path.is_dir() and any(self.path.iterdir()):
-                raise UsageError(f"{self.path} is not empty; give a new folder")
+                what = "holds a contest already" if self.exists else "is not empty"
+                raise UsageError(f"{self.path} {what}; give a new folder")
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
@@ -70,16 +73,27 @@ class ContestFolder:
         """Raises UsageError if no contest was opened here."""
         if self.exists:
             return
-        played = RoundFolder(self.path)
-        if not played.exists:
-            problem = f"{self.path} holds no contest" if self.path.exists() else f"there is no folder {self.path}"
-            raise UsageError(f"{problem}; make a contest with `sparring contest init {self.path}`")
-        if (contest := played.contest_path) is not None:
-            raise UsageError(f"{self.path} is the folder of a round; give the folder of its contest, {contest}")
-        raise UsageError(
-            f"{self.path} is the folder of a round, not of a contest; `sparring round status {self.path}` says how far "
-            f"the round is, and `sparring report {self.path}` writes a page with its boards"
-        )
+        if not self.path.exists():
+            remedy = f"make a contest with `sparring contest init {shell_word(self.path)}`, or give another path"
+            raise UsageError(f"there is no folder {self.path}; {remedy}")
+        if not self.path.is_dir():
+            folder = (
+                f"the contest's folder, {self.path.parent}" if self.path.name == FILE_NAME else "a contest's folder"
+            )
+            raise UsageError(f"{self.path} is a file; give {folder}")
+        raise UsageError(self._instead())
+
+    def _instead(self) -> str:
+        """Returns what a folder is in which no contest was opened, and what to give or to run instead."""
+        path = self.path
+        if RoundFolder(path).exists:
+            return _round_instead(path)
+        if (path / _MANIFEST).exists():
+            return f"{path} is the folder of a submission; the contest's folder comes first"
+        if self.file.exists():
+            command = f"sparring contest open {shell_word(path)}"
+            return f"{path} holds a {FILE_NAME}, and no contest was opened with it; run `{command}`"
+        return f"{path} holds no contest; give a contest's folder, or make one with `sparring contest init NAME`"
 
     def writing(self) -> AbstractContextManager[None]:
         """Locks the contest while something is written; see `lock_contest`."""
@@ -132,6 +146,17 @@ class ContestFolder:
     def round(self, name: str, task: str) -> RoundFolder:
         """Returns the folder of one round of one task."""
         return RoundFolder(self.path / "rounds" / name / task)
+
+
+def _round_instead(path: Path) -> str:
+    """Returns what to give, or to run, in place of a command on a contest for the folder of a round."""
+    if (contest := RoundFolder(path).contest_path) is not None:
+        return f"{path} is the folder of a round; give the folder of its contest, {contest}"
+    word = shell_word(path)
+    return (
+        f"{path} is the folder of a round, not of a contest; `sparring round status {word}` says how far the round is, "
+        f"and `sparring report {word}` writes a page with its leaderboards"
+    )
 
 
 def contest_file(path: Path) -> Path:

@@ -271,7 +271,8 @@ def test_who_acts_can_be_named(entered) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["contest", "init", "{}"], "is not empty; give a new folder"),
+        (["contest", "init", "{}"], "holds a contest already; give a new folder"),
+        (["contest", "init", "{}/receipts"], "is not empty; give a new folder"),
         (
             ["contest", "init", "{}/new", "--template", "golf"],
             "there is no template 'golf'; the templates are tournament",
@@ -299,8 +300,12 @@ def test_who_acts_can_be_named(entered) -> None:
         (["rescore", "{}", "--apply"], "say why: --reason"),
         (["rescore", "{}", "--apply", "--reason", "r"], "contest.yaml are those in force; there is nothing to apply"),
         (["submission", "logs", "{}", "corners", "--round", "nope"], "no round 'nope' of"),
-        (["board", "{}/receipts"], "holds no contest; make a contest with `sparring contest init"),
+        (["board", "{}/receipts"], "holds no contest; give a contest's folder"),
         (["board", "{}-mistyped"], "-mistyped; make a contest with `sparring contest init"),
+        (["board", "{} mistyped"], " mistyped'`, or give another path"),
+        (["board", "{}/contest.yaml"], "contest.yaml is a file; give the contest's folder, "),
+        (["board", "{}/key"], "key is a file; give a contest's folder"),
+        (["submit", str(SUBMISSION), "{}", "--team", "T"], "is the folder of a submission; the contest's folder comes"),
     ],
 )
 def test_impossible_wishes_are_usage_errors(entered, arguments, text) -> None:

@@ -7,6 +7,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import round_record
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import Problem, Rejected, UsageError
 
 
@@ -74,7 +75,7 @@ def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> Forma
     """
     path, known = _played_folder(admin, first, task), admin.season.played_rounds.get((first, task))
     record, head = round_record.read_round(path)
-    again = f"run `sparring round run {admin.folder.path} {first}`"
+    again = f"run `sparring round run {shell_word(admin.folder.path)} {first}`"
     if not record.round.closed or known is None or known.head != head:
         raise UsageError(f"the round {first} of {task} is not finished; {again} to go on")
     roster = {submission.id for submission in record.round.roster}
@@ -96,6 +97,7 @@ def _played_folder(admin: ContestAdmin, phase: str, task: str) -> Path:
     folder = admin.folder.round(phase, task)
     if not folder.exists:
         raise UsageError(
-            f"the round {phase} of {task} was not played; run `sparring round run {admin.folder.path} {phase}`"
+            f"the round {phase} of {task} was not played; "
+            f"run `sparring round run {shell_word(admin.folder.path)} {phase}`"
         )
     return folder.path

@@ -12,6 +12,7 @@ from orchestrator.application.rounds import round_record
 from orchestrator.application.rounds.round_record import ReportPaths
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Season
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
@@ -69,7 +70,7 @@ def nothing_played(admin: "ContestAdmin") -> UsageError:
     """Returns the error for a contest without results; it names the first round to play, if there is one."""
     folder, contest = admin.folder.path, admin.contest
     rounds = contest.format.rounds(admin.season, contest.file.all_tasks[0].name)
-    remedy = f"run `sparring round run {folder} {rounds[0].name}`" if rounds else "it has no round yet"
+    remedy = f"run `sparring round run {shell_word(folder)} {rounds[0].name}`" if rounds else "it has no round yet"
     return UsageError(f"no round was played in {folder}; {remedy}")
 
 

@@ -23,6 +23,7 @@ from orchestrator.domain.contest_format import RoundPlan, SeasonRound
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Roster, Submission
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import JobsParked, Problem, Rejected, SparringError, StoreFault, UsageError
 from orchestrator.execution.estimate import RunEstimate
 from orchestrator.execution.reuse import ReusableRound
@@ -193,7 +194,8 @@ def open_ledger(path: Path, by: str | None = None, clock: Clock = now) -> Iterat
         if admin.season.opening is None:
             raise StoreFault(
                 f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
-                f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
+                f"from a copy of the folder, or, where nothing was submitted yet, "
+                f"`sparring contest open {shell_word(path)}`"
             )
         yield admin
 
@@ -228,7 +230,7 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
     fold = admin.ledger_fold()
     plan = None if fold is None else fold.round_plan(phase)
     if plan is not None and not plan.players:
-        raise UsageError(f"nobody plays the round {phase!r}; see `sparring board {admin.folder.path}`")
+        raise UsageError(f"nobody plays the round {phase!r}; see `sparring board {shell_word(admin.folder.path)}`")
     admitted = _admit_players(admin, phase, task, backend, identify, None if plan is None else plan.players)
     return TaskRound(
         contest,
@@ -450,7 +452,7 @@ def _check_rules(admin: ContestAdmin) -> None:
         names = ", ".join(f"rules.{name}" for name in changed)
         raise UsageError(
             f"{names} in {admin.contest.path} changed since the contest was judged; "
-            f"see `sparring rescore {admin.folder.path}`, then apply the change or put it back"
+            f"see `sparring rescore {shell_word(admin.folder.path)}`, then apply the change or put it back"
         )
 
 

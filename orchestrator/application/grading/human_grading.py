@@ -16,7 +16,7 @@ from orchestrator.domain.human_grading import NOT_GRADED, GradedTask, GradingPro
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.text import iso_time
+from orchestrator.domain.text import iso_time, shell_word
 from orchestrator.errors import UsageError
 from orchestrator.files import write_whole
 from orchestrator.intake.contest_file import Contest
@@ -41,7 +41,7 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
             until = f"until {iso_time(window.closes)}" if window.closes else "until you close them"
             raise UsageError(
                 f"submissions are received {until}, and nobody would grade what comes after the plan; plan after the "
-                f"close, or close them now (`sparring contest close {admin.folder.path}`)"
+                f"close, or close them now (`sparring contest close {shell_word(admin.folder.path)}`)"
             )
         folder = _played_round(admin, name)
         event = grading.plan(_graded(admin, name), _graded_submissions(folder), raters, folder.secret())
@@ -146,7 +146,8 @@ def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
     last = admin.contest.format.rounds(admin.season, task)[-1].name
     if (last, task) not in admin.season.played_rounds:
         raise UsageError(
-            f"the round {last} of {task} was not played; run `sparring round run {admin.folder.path} {last}`"
+            f"the round {last} of {task} was not played; "
+            f"run `sparring round run {shell_word(admin.folder.path)} {last}`"
         )
     return admin.folder.round(last, task)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import entry_images
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import InfrastructureFault, Rejected, UsageError
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.intake.admission import admit_entries
@@ -135,7 +136,8 @@ def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend,
     if not local_identity:
         remedy = "bring it with `docker load`" if image.identity else "build it (`sparring image build` builds ours)"
         if image.folder is not None:
-            remedy = f"build it here: `sparring submission build {image.folder}` (`sparring image build` builds ours)"
+            build = f"`sparring submission build {shell_word(image.folder)}`"
+            remedy = f"build it here: {build} (`sparring image build` builds ours)"
         return PushResult(
             image.owner, image.image, "", PushState.MISSING, f"neither registry nor engine has it; {remedy}"
         )

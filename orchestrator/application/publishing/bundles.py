@@ -207,7 +207,7 @@ def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> Round
     if head != act.head or not record.round.closed:
         raise UsageError(
             f"the {act.round} round of {act.task} is not as it was when it was last complete: "
-            f"run `sparring round run {admin.folder.path} {act.round}` to go on"
+            f"run `sparring round run {shell_word(admin.folder.path)} {act.round}` to go on"
         )
     opening = record.round.opening
     if not (folder.path / "secret").exists() or opening is None or digest(folder.secret()) != opening.commitment:
