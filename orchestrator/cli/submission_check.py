@@ -331,7 +331,7 @@ def _subject(subject: str, options: CheckOptions) -> CheckSubject:
     if path.is_dir():
         return CheckSubject(folder=path.resolve())
     if path.exists():
-        pictures = "; pictures need --contest" if options.is_default_contest else ""
+        pictures = "; for an archive of pictures give --contest, too" if options.is_default_contest else ""
         raise UsageError(
             f"{subject} is a file; give a folder with a submission.yaml, or the name of an image{pictures}"
         )
@@ -351,7 +351,7 @@ def _warn_unisolated(options: CheckOptions) -> None:
 def _print_step(number: int, step: CheckStep) -> None:
     out.print(f"{number:3} {step.name:16} {_MARKS[step.passed]}  {safe_text(step.detail)}", soft_wrap=True)
     if step.near_limit:
-        out.print(f"{'':21}[yellow]mind:[/] {safe_text(step.near_limit, 1000)}", soft_wrap=True)
+        out.print(f"{'':21}[yellow]warning:[/] {safe_text(step.near_limit, 1000)}", soft_wrap=True)
     if step.passed is False:
         out.print(f"{'':21}[red]{safe_text(step.problem, 1000)}[/]", soft_wrap=True)
         out.print(f"{'':21}remedy: {safe_text(step.remedy, 1000)}", soft_wrap=True)
@@ -378,8 +378,10 @@ def _print_stderr(stderr: bytes) -> None:
 
 
 def _near_limit_text(done: CheckReport) -> str:
-    minded = [step.name for step in done.steps if step.near_limit]
-    return f"; mind {', '.join(minded)}" if minded else ""
+    warned = [step.name for step in done.steps if step.near_limit]
+    if not warned:
+        return ""
+    return f", with {'a warning' if len(warned) == 1 else 'warnings'}: see {', '.join(warned)}"
 
 
 def _print_comparison(compared: list[ReplyComparison]) -> None:

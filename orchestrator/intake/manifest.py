@@ -74,6 +74,9 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / FILE_NAME
     if path.is_symlink():
         raise Rejected(str(path), [Problem("file", "a symbolic link", "put the file itself there")])
+    if not path.exists():
+        remedy = "give the folder of a submission, or make one with `sparring submission init`"
+        raise Rejected(str(path), [Problem("file", "missing", remedy)])
     file = YamlFile(path, SIZE_LIMIT)
     problems: list[Problem] = []
     parsed = None

@@ -97,7 +97,9 @@ def test_what_is_no_archive_is_said_in_one_line(contest, tmp_path, name, words, 
 def test_pictures_without_their_contest_need_it(tmp_path) -> None:
     """The contest that is checked against by default takes programs."""
     (tmp_path / "my.zip").write_bytes(b"PK")
-    assert "pictures need --contest" in " ".join(sparring("submission", "check", tmp_path / "my.zip", code=2).split())
+    assert "for an archive of pictures give --contest, too" in " ".join(
+        sparring("submission", "check", tmp_path / "my.zip", code=2).split()
+    )
 
 
 def test_the_copy_for_participants_has_no_hidden_model(contest, tmp_path) -> None:

@@ -90,7 +90,7 @@ def test_an_honest_attack_passes_every_step(player, contest) -> None:
     assert [line.split()[0] for line in lines] == [str(number) for number in range(1, 11)]
     assert "measure: 100.0 % (68 to 100) on clean pictures, 0.0 % (0 to 32) under it, delta 100.0" in lines[-1]
     assert "source missing (A6); say where the source is published" in done.stdout
-    assert done.stdout.rstrip().endswith("it would be received; mind manifest")
+    assert done.stdout.rstrip().endswith("it would be received, with a warning: see manifest")
     assert done.stderr.count("runs with your rights") == 1
 
 
@@ -154,8 +154,8 @@ def test_an_attack_by_chance_is_told(player, contest) -> None:
     """Where the contest replays no attacks, chance is allowed; the participant should know."""
     done = submission("check", player("attack_own_chance"), "--contest", contest)
     assert done.exit_code == 0
-    assert "mind: it is not reproducible from its seed" in done.stdout
-    assert done.stdout.rstrip().endswith("it would be received; mind manifest, replay")
+    assert "warning: it is not reproducible from its seed" in done.stdout
+    assert done.stdout.rstrip().endswith("it would be received, with warnings: see manifest, replay")
 
 
 def test_a_broken_manifest_fails_first(player, contest) -> None:
@@ -344,6 +344,17 @@ def test_a_warm_up_s_attacks_are_no_baselines(player, contest) -> None:
     done = submission("check", player("defence_honest"), "--contest", contest)
     assert done.exit_code == 0, done.output
     assert "`sparring evaluate`" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["check"], ["try", "--against", "fgsm"], ["debug"], ["pack"]])
+def test_a_folder_without_a_manifest_is_no_submission(words, tmp_path) -> None:
+    """The message names the file that is missing, and what to give or to run instead."""
+    done = submission(*words, tmp_path)
+    assert done.exit_code == 1, done.output
+    said = " ".join(done.output.split())
+    assert f"{tmp_path}/submission.yaml" in said
+    assert "missing" in said
+    assert "give the folder of a submission, or make one with `sparring submission init`" in said
 
 
 @pytest.mark.parametrize("words", [["check"], ["try", "--against", "measure"]])

@@ -54,7 +54,7 @@ class Broken:
 
 BROKEN = {
     "missing entrypoint": Broken(
-        *(Side.DEFENCE, HELLO_STEP, "died", "it is not in the image: check COPY and the command"),
+        *(Side.DEFENCE, HELLO_STEP, "died", "a file or a program is missing: check its name"),
         before='"player.py"]',
         after='"main.py"]',
         file="Dockerfile",

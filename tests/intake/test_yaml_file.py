@@ -203,8 +203,8 @@ def test_a_manifest_is_short(refused, submitted):
 
 
 def test_a_missing_manifest_is_told(tmp_path):
-    """The problem is the system's word for it."""
-    with pytest.raises(Rejected, match="file: No such file or directory; give the path of a YAML file"):
+    """The remedy is the folder of a submission, not another YAML file."""
+    with pytest.raises(Rejected, match="file: missing; give the folder of a submission, or make one with `sparring"):
         manifest.read_manifest(tmp_path)
 
 

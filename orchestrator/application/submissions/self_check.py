@@ -150,7 +150,9 @@ def admit_applicant(subject: CheckSubject, setup: CheckSetup) -> Applicant:
 
     found = _admit_subject(subject, setup, note, [])
     if found is None:
-        raise Rejected(failed[0].name, [Problem(failed[0].name, failed[0].problem, failed[0].remedy)])
+        step = failed[0]
+        place = step.detail if step.name == MANIFEST_STEP else step.name
+        raise Rejected(place, [Problem(step.name, step.problem, step.remedy)])
     return found
 
 

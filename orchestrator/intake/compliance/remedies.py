@@ -6,7 +6,7 @@ from orchestrator.errors import PlayerReported, ProtocolFault, SubmissionFault
 
 _BY_CODE = {
     "deadline": "do less, or load less; the limits are the contest's",
-    "died": "its last words on stderr say why; an import or a file that the image lacks is the usual cause",
+    "died": "its last words on stderr say why; an import or a file that is missing is the usual cause",
     "out-of-memory": "use less memory: smaller batches, smaller weights, float32 instead of float64",
     "flood": "write to stdout what was asked for and nothing else; print to stderr",
     "reported": "fix what it reports: the traceback is on its stderr",
@@ -41,7 +41,7 @@ _BY_STDERR = (
     ),
     (
         r"can't open file|No such file or directory|ENOENT|executable file not found",
-        "it is not in the image: check COPY and the command in the Dockerfile and in submission.yaml",
+        "a file or a program is missing: check its name, `command` in submission.yaml, and COPY in the Dockerfile",
     ),
     (r"MemoryError|Cannot allocate memory|bad_alloc|ENOMEM", _BY_CODE["out-of-memory"]),
 )
