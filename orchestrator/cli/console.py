@@ -135,7 +135,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             except SparringError as error:
                 fail(error, as_json=bool(kwargs.get("as_json")))
             except KeyboardInterrupt:
-                fail(Cancelled("cancelled; run the same command again to go on"), as_json=bool(kwargs.get("as_json")))
+                fail(Cancelled("run the same command again to continue"), as_json=bool(kwargs.get("as_json")))
 
     options = list(_options(function, groups))
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads

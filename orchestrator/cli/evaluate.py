@@ -98,7 +98,7 @@ def _round_folder(kept: Path | None) -> Iterator[Path]:
         try:
             yield Path(place) / "round"
         except (Cancelled, KeyboardInterrupt):
-            raise Cancelled("cancelled; nothing was kept: with --out DIR the same command goes on") from None
+            raise Cancelled("nothing was kept; with --out DIR the same command would continue") from None
 
 
 @contextmanager

@@ -169,5 +169,5 @@ def test_an_end_without_a_folder_names_the_option(place, monkeypatch) -> None:
     monkeypatch.setattr("orchestrator.application.submissions.evaluate.evaluate", interrupted)
     done = evaluate(place / "mine", "--contest", place / "contest.yaml")
     assert done.exit_code == 130
-    assert "with --out DIR the same command goes on" in " ".join(done.stderr.split())
+    assert "with --out DIR the same command would continue" in " ".join(done.stderr.split())
     assert list((place / "temporary").iterdir()) == []
