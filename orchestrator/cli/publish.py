@@ -42,7 +42,7 @@ def publish(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Write a signed bundle of everything that was played, from which anybody can recompute the boards."""
+    """Write a signed bundle of everything that was played, from which anybody can recompute the leaderboards."""
     if sealed and full:
         raise UsageError("--sealed and --full: choose one")
     output_paths.require_folder_path(bundle, "--out")
@@ -72,7 +72,8 @@ def verify(
         Path | None, typer.Option("--sealed", help="For a full bundle: a sealed one whose commitments it has to open.")
     ] = None,
     head: Annotated[
-        list[str] | None, typer.Option("--head", help="A head that you kept from a board or page; may be repeated.")
+        list[str] | None,
+        typer.Option("--head", help="A head that you kept from a leaderboard or page; may be repeated."),
     ] = None,
     receipt: Annotated[
         list[Path] | None, typer.Option("--receipt", help="A receipt that you kept; may be repeated.")

@@ -36,7 +36,9 @@ def replay(
     finding: Annotated[str, typer.Argument(help="The finding's id, or its beginning.", metavar="FINDING")],
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", help="The round's folder; default: this one, else demo.", file_okay=False),
+        typer.Option(
+            "--dir", help="The folder of the round that has the finding; default: this one, else demo.", file_okay=False
+        ),
     ] = None,
     backend: Annotated[
         str | None,

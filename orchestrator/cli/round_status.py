@@ -32,7 +32,10 @@ def status(
     task: season.OnlyTask = None,
     as_json: Json = False,
 ) -> None:
-    """Show the progress of a round, or of every begun round of a contest, and what went wrong."""
+    """Show the progress of a round, or of every begun round of a contest, and what went wrong.
+
+    `sparring status` shows what a contest does now, and what waits.
+    """
     found = [read_status(path) for path in round_folders(folder, phase, task)]
     if as_json:
         documents = [each.document() for each in found]

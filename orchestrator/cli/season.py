@@ -287,7 +287,7 @@ def board(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site.
+    """Show the leaderboards of a contest, task by task: of a folder, or what everybody may see of a site.
 
     For an unrestricted contest, show its standing; --round shows the answers of a week.
     """
@@ -334,7 +334,7 @@ def rescore(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Show what every board becomes under the rules in contest.yaml as it is now; nothing is played again.
+    """Show what every leaderboard becomes under the rules in contest.yaml as it is now; nothing is played again.
 
     `sparring rejudge`, the former name, works too.
     """

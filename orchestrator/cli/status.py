@@ -26,7 +26,10 @@ def status(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the progress of rounds that are requested or being played, and what waits. It changes nothing."""
+    """Show what a contest does now: rounds that are requested or being played, and what waits. It changes nothing.
+
+    `sparring round status` shows one round, also a finished one, with its failures.
+    """
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
     if folder is None:
