@@ -10,18 +10,20 @@ from orchestrator.application.contests.submission_window import submission_windo
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, parse_side, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
+from orchestrator.domain.contest_format import SeasonRound
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import counted_noun, iso_time
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
 
 
 @console.command
 def show(folder: season.ContestDir, as_json: Json = False) -> None:
     """Show a contest as it is now: its dates, tasks and rounds, and how many take part."""
     contest, found = seasons.read_contest(folder)
-    document = _contest_document(contest, found)
+    document = _contest_document(contest, found, ContestFolder(folder))
     if as_json:
         console.print_json(document)
         return
@@ -107,7 +109,7 @@ def submissions(
     _print_table(columns, "no such submission was received")
 
 
-def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
+def _contest_document(contest: Contest, found: Season, folder: ContestFolder) -> dict[str, Any]:
     window = submission_window(contest.file, found.closing, seasons.now())
     return {
         "contest": contest.file.contest,
@@ -119,21 +121,24 @@ def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
         "closing": window.closing and asdict(window.closing),
         "prizes": contest.file.prizes,
         "teams": len(found.teams),
-        "tasks": [_task_document(contest, found, each.name) for each in contest.file.all_tasks],
+        "tasks": [_task_document(contest, found, folder, each.name) for each in contest.file.all_tasks],
         "waiting": len(found.pending_arrivals),
     }
 
 
-def _task_document(contest: Contest, found: Season, task: str) -> dict[str, Any]:
+def _task_document(contest: Contest, found: Season, folder: ContestFolder, task: str) -> dict[str, Any]:
     active = [entry for entry in found.entries_of_task(task) if entry.is_active]
     counts = {side.value: sum(entry.side is side for entry in active) for side in Side}
-    rounds = {}
-    for one in contest.format.rounds(found, task):
-        played = (one.name, task) in found.played_rounds
-        rounds[one.name] = (
-            "played" if played else f"cannot be played yet: {one.blocked}" if one.blocked else "not played"
-        )
+    rounds = {one.name: _round_state(one, found, folder, task) for one in contest.format.rounds(found, task)}
     return {"name": task, "submissions": {side: count for side, count in counts.items() if count}, "rounds": rounds}
+
+
+def _round_state(one: SeasonRound, found: Season, folder: ContestFolder, task: str) -> str:
+    if (one.name, task) in found.played_rounds:
+        return "played"
+    if folder.round(one.name, task).exists:
+        return "begun, not finished (`sparring round status`)"
+    return f"cannot be played yet: {one.blocked}" if one.blocked else "not played"
 
 
 def _entry_document(entry: Entry) -> dict[str, Any]:

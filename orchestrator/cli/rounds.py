@@ -30,6 +30,7 @@ from orchestrator.cli import (
     serve,
 )
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe_text
+from orchestrator.domain.text import shell_word
 from orchestrator.errors import JobsParked, Rejected, UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -191,7 +192,9 @@ def run(
         raise UsageError(f"there is no {contest}; give a contest file, or a contest's folder")
     if contest.is_dir():
         if phase is None or out_dir is not None:
-            raise UsageError("for a contest's folder give the round to play, and no --out")
+            ContestFolder(contest).require()
+            remedy = f"`sparring contest show {shell_word(contest)}` lists the rounds"
+            raise UsageError(f"for a contest's folder give the round to play, and no --out; {remedy}")
         if before.dry_run:
             with seasons.administer(contest, season_.by) as admin:
                 estimate_output.print_estimates(
@@ -259,7 +262,7 @@ def promote(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Promote submissions to the final round, from the boards of the initial one (A4, A11, A12, A16)."""
+    """Promote submissions to the final round, from the leaderboards of the initial one (A4, A11, A12, A16)."""
     season.promote(folder, task, reason, by, as_json=as_json)
 
 

@@ -155,7 +155,8 @@ def _round_instead(path: Path) -> str:
     word = shell_word(path)
     return (
         f"{path} is the folder of a round, not of a contest; `sparring round status {word}` says how far the round is, "
-        f"and `sparring report {word}` writes a page with its leaderboards"
+        f"`sparring report {word}` writes a page with its leaderboards, and `sparring round run FILE --out {word}` "
+        "continues it"
     )
 
 

@@ -289,7 +289,8 @@ def test_who_acts_can_be_named(entered) -> None:
         ),
         (["withdraw", "{}", "corners", "--reason", "r", "--by", "x" * 121], "is too long a name"),
         (["set-source", "{}", "corners", "--reason", "r"], "nothing to correct: give --licence or --source"),
-        (["round", "run", "{}"], "give the round to play, and no --out"),
+        (["round", "run", "{}"], "give the round to play, and no --out; `sparring contest show "),
+        (["round", "run", "{}/receipts"], "holds no contest; give a contest's folder"),
         (["round", "run", "{}", "semi"], "has no round 'semi'; it has initial, final"),
         (["round", "run", "{}", "final"], "run `sparring round promote` first"),
         (["round", "run", "{}", "initial", "--task", "faces"], "there is no task 'faces'; the tasks are digits"),
@@ -329,6 +330,15 @@ def test_a_rounds_folder_is_no_contests(cup) -> None:
         assert "is the folder of a round, not of a contest" in found
         assert f"`sparring round status {alone}`" in found
         assert f"`sparring report {alone}`" in found
+
+
+def test_a_round_that_was_interrupted_is_not_called_unplayed(cup) -> None:
+    """`contest show` tells a round that was begun from one that nobody played."""
+    begun = cup / "rounds" / "initial" / "digits"
+    begun.mkdir(parents=True)
+    (begun / "ledger.sqlite").touch()
+    rounds = json.loads(sparring("contest", "show", cup, "--json").stdout)["tasks"][0]["rounds"]
+    assert rounds["initial"] == "begun, not finished (`sparring round status`)"
 
 
 def test_a_usage_error_comes_as_json(cup) -> None:
