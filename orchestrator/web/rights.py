@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import reverse
@@ -20,6 +19,7 @@ from orchestrator.domain.season import Season
 from orchestrator.reports import file_names
 from orchestrator.web.contest_site import ContestSite, current_site
 from orchestrator.web.models import Account
+from orchestrator.web.signed_out import answer_signed_out
 
 
 class Right(StrEnum):
@@ -128,7 +128,7 @@ def may(actor: Actor, right: Right, team: str = "") -> bool:
 
 
 def visit_of(request: HttpRequest, right: Right, slug: str | None) -> Visit | HttpResponseBase:
-    """Returns the visit of a person who has a right, or a redirect to the sign-in page if nobody is signed in.
+    """Returns the visit of a person who has a right, or the answer of `answer_signed_out` if nobody is signed in.
 
     Args:
         request: the request.
@@ -145,7 +145,7 @@ def visit_of(request: HttpRequest, right: Right, slug: str | None) -> Visit | Ht
     team = next((name for name, own in slugs.items() if own == slug), "")
     if not may(actor, right, team):
         if actor.account is None:  # whether or not the team exists, so that the answer does not reveal which do
-            return redirect_to_login(request.get_full_path())
+            return answer_signed_out(request)
         raise Http404 if right is Right.TEAM else PermissionDenied
     if slug is not None and not team:
         raise Http404

@@ -21,6 +21,7 @@ from .test_rights import filled
 from .test_weeks import address as week_address
 from .week_world import PEOPLE, SECOND, WeekWorld
 from .world import PEOPLE as CUP_PEOPLE
+from .world import VISITOR
 
 TEXT = 'It is "plain" <b>code</b>.\r\n\r\nTwo of us ran it.'
 """What somebody typed: lines, and what HTML has to escape."""
@@ -289,3 +290,26 @@ def test_no_page_of_weeks_has_two_forms_to_type_into(weeks) -> None:
     assert_one_form(
         (f"{name} at {each}", weeks.client(name).get(each)) for name in PEOPLE for each in (*plain, *own, *rows)
     )
+
+
+def test_a_session_that_ended_loses_no_text(world) -> None:
+    """The page shows the text to be copied, and leads to signing in and back; without a text it is the sign-in page."""
+    visitor, address = world.client(VISITOR), "/organize/announce/"
+    told = page(visitor.post(address, {"once": "a", "title": "News", "text": TEXT}), 403)
+    assert copied(told) == [SHOWN]
+    assert 'href="/account/login/?next=%2Forganize%2Fannounce%2F"' in told
+    assert visitor.post(address, {"once": "a", "title": "News"}).status_code == 302
+
+
+@pytest.mark.parametrize("fault", ["expired", "bare"])
+def test_an_error_page_leads_on(world, fault) -> None:
+    """To the form that has expired, or to the contest."""
+    from django.test import Client
+
+    from orchestrator.web.pages import errors
+
+    if fault == "bare":
+        assert 'href="/"' in errors.too_slow().content.decode()
+        return
+    checked = Client(HTTP_HOST="127.0.0.1:8000", enforce_csrf_checks=True)
+    assert 'href="/account/signup/"' in page(checked.post("/account/signup/", {"name": "Ada"}), 403)

@@ -27,8 +27,11 @@ DATABASE_AWAY = (OperationalError, InterfaceError)
 _log = structlog.get_logger()
 
 
-def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    values = {"title": title, "text": text, "lost": typed_in_request(request)}
+def _page(
+    request: HttpRequest, status: int, title: str, text: str, link: tuple[str, str] | None = None
+) -> HttpResponse:
+    """Returns a page about an error. `link` is an address on this site and its words; without it, the home page."""
+    values = {"title": title, "text": text, "lost": typed_in_request(request), "link": link}
     return render(request, "error.html.j2", values, status=status, using="jinja2")
 
 
@@ -61,7 +64,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Returns 403 for a form without a valid CSRF token."""
     del reason
     text = "Its page was open too long, or cookies are switched off. Load the page again and send the form once more."
-    return _page(request, 403, "This form has expired", text)
+    return _page(request, 403, "This form has expired", text, (request.get_full_path(), "Load the page again"))
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
