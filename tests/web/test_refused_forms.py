@@ -116,7 +116,7 @@ def test_a_vote_keeps_the_reasons_that_are_typed_on_the_page(weeks, act) -> None
     case, question = f"/board/cases/appeal:{weeks.appeals['kites']}/", f"appeal:{weeks.appeals['kites']}"
     form = re.search(r"<form.*?</form>", page(weeks.client("Bo").get(case), 200).split("<main")[1], re.DOTALL)[0]
     assert {f'name="{question}:{each}"' in form for each in ("bird", "bicycle", "invalid")} == {True}
-    assert f'<button type="submit" name="{act}"' in form
+    assert f'<button type="submit" name="{"ask" if act == "panel" else act}"' in form
     assert " required" not in form
     sent = {act: f"{question}:invalid", f"{question}:bird": TEXT, f"{question}:invalid": " ", f"{question}:bicycle": ""}
     told = page(weeks.client("Bo").post(case, sent), 200)
@@ -127,6 +127,24 @@ def test_a_vote_keeps_the_reasons_that_are_typed_on_the_page(weeks, act) -> None
     said = noted.appeal if act == "panel" else (noted.question, noted.in_favour)
     assert said == (weeks.appeals["kites"] if act == "panel" else (f"{question}:invalid", act == "for"))
     assert weeks.client("Bix").post(case, {"for": f"{question}:invalid"}).status_code == 302
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_new_raters_are_asked_after_a_question(weeks, answer) -> None:
+    """The first press asks, and says that it cannot be undone. What was typed stays, whatever is answered."""
+    case, question = f"/board/cases/appeal:{weeks.appeals['kites']}/", f"appeal:{weeks.appeals['kites']}"
+    client, typed = weeks.client("Bo"), {f"{question}:bird": TEXT}
+    told = page(client.post(case, {"ask": "panel new", **typed}), 200)
+    assert "Ask five new raters?" in told
+    assert "You cannot undo this." in told
+    assert is_typed(f"{question}:bird", SHOWN, told)
+    assert not acts(weeks.folder, events.PanelCalled)
+    button = {"yes": ("panel", "new"), "no": ("ask", "no")}[answer]
+    assert f'form="case" name="{button[0]}" value="{button[1]}"' in told.replace(' class="quiet"', "")
+    told = page(client.post(case, dict([button], **typed)), 200)
+    assert is_typed(f"{question}:bird", SHOWN, told)
+    assert "Ask five new raters?" not in told
+    assert len(acts(weeks.folder, events.PanelCalled)) == (answer == "yes")
 
 
 def test_a_vote_keeps_the_reason_for_what_is_no_choice_any_more(weeks) -> None:

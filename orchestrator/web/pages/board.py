@@ -116,7 +116,9 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     sent, problem = visit.request.POST, ""
     decided, typed = sent.get("decide", ""), _typed_reasons(found, sent)
     shown, form = found, DecisionForm.of_case(found, sent or None, decided=decided)
-    if visit.request.method == "POST" and decided not in form.errors:
+    if sent.get("ask"):  # the page asks once more before an act that cannot be undone, with what was typed
+        form = DecisionForm.of_case(found, initial=typed)
+    elif visit.request.method == "POST" and decided not in form.errors:
         problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
         if not problem:
             _tell_of_ruling(visit, contest, found)
@@ -133,6 +135,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
         visit,
         "weeks/case.html.j2",
         case=shown,
+        asked=sent.get("ask", ""),
         picture=picture,
         form=form,
         decisions=[(each, form[each.question]) for each in shown.choices],
