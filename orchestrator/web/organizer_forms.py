@@ -4,6 +4,7 @@ from django import forms
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.web.form_actions import OnceForm
+from orchestrator.web.team_forms import CHOOSE
 
 _REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
 
@@ -93,7 +94,7 @@ class RulesForm(OnceForm):
     shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
     decision = forms.ChoiceField(
         label="Decision",
-        choices=[("", "Choose"), ("apply", "Judge by them from now on"), ("drop", "Drop them")],
+        choices=[CHOOSE, ("apply", "Judge by them from now on"), ("drop", "Drop them")],
         help_text="Dropped rules stay in contest.yaml until somebody puts the old ones back.",
     )
     reason = ReasonField(help_text="It may be published.")
@@ -128,6 +129,6 @@ class DecisionForm(OnceForm):
 
     decision = forms.ChoiceField(
         label="Decision",
-        choices=[("", "Choose"), ("uphold", "Uphold: the team is right"), ("dismiss", "Dismiss: it stays as it was")],
+        choices=[CHOOSE, ("uphold", "Uphold: the team is right"), ("dismiss", "Dismiss: it stays as it was")],
     )
     reason = ReasonField(help_text="The team reads it.")

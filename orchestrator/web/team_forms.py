@@ -13,6 +13,8 @@ from orchestrator.web.settings import FORM_BYTES
 
 REASON_LIMIT, TEXT_LIMIT = 2000, 10_000
 """The longest reason and the longest text of an appeal that the ledger takes, in characters."""
+CHOOSE = ("", "Choose")
+"""The first choice of what cannot be undone: nothing is chosen before somebody chooses it."""
 _WORD_LIMIT = 500
 _ARCHIVE_TYPES = ".zip,.tar,.gz,.tgz"
 _TOO_LARGE = f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. This page has the command for larger ones."

@@ -855,6 +855,16 @@ def test_a_member_of_the_same_organization_gets_no_mail_of_an_appeal(world, mail
     assert "bo@owls.example" not in told
 
 
+def test_no_conflict_is_chosen_beforehand(world) -> None:
+    """A declaration cannot be taken back: a press of the button alone declares none."""
+    for name, page in (("Bea", "/board/conflicts/"), ("Oda", "/my/owls/conflict/")):
+        client = world.client(name)
+        text = client.get(page).content.decode()
+        assert text.count('<option value="" selected>Choose</option>') == 2
+        assert client.post(page, {"team": "", "member": "", "source": ""}).status_code == 400
+    assert all(each.source != "declared" for each in acts(world.folder, events.ConflictNoted))
+
+
 def test_conflicts_are_said_in_words(world) -> None:
     """On the forms of members and of teams, and in the list of one's own."""
     for client, page in ((world.client("Bea"), "/board/conflicts/"), (world.client("Oda"), "/my/owls/conflict/")):

@@ -24,7 +24,7 @@ from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
-from orchestrator.web.team_forms import TEXT_LIMIT
+from orchestrator.web.team_forms import CHOOSE, TEXT_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
 
@@ -59,11 +59,11 @@ class TeamConflictForm(forms.Form):
     """Declares a conflict with a board member, who then does not judge the team's cases."""
 
     member = forms.ChoiceField(label="Member of the board")
-    source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
+    source = forms.ChoiceField(label="Why", choices=[CHOOSE, *((each.value, SOURCE_WORDS[each]) for each in DECLARED)])
 
     def __init__(self, members: list[str], *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # passed on to Django's form
-        self.fields["member"].choices = [(each, each) for each in members]  # type: ignore[attr-defined]
+        self.fields["member"].choices = [CHOOSE, *((each, each) for each in members)]  # type: ignore[attr-defined]
 
 
 @limited(RequestKind.SUBMISSION)

@@ -30,7 +30,7 @@ from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
-from orchestrator.web.team_forms import REASON_LIMIT
+from orchestrator.web.team_forms import CHOOSE, REASON_LIMIT
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of, png
 
@@ -75,11 +75,11 @@ class OwnConflictForm(forms.Form):
     """Declares the member's own conflict with a team."""
 
     team = forms.ChoiceField(label="Team")
-    source = forms.ChoiceField(label="Why", choices=[(each.value, SOURCE_WORDS[each]) for each in DECLARED])
+    source = forms.ChoiceField(label="Why", choices=[CHOOSE, *((each.value, SOURCE_WORDS[each]) for each in DECLARED)])
 
     def __init__(self, teams: list[str], *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # passed on to Django's form
-        self.fields["team"].choices = [(each, each) for each in teams]  # type: ignore[attr-defined]
+        self.fields["team"].choices = [CHOOSE, *((each, each) for each in teams)]  # type: ignore[attr-defined]
 
 
 def cases(visit: Visit) -> HttpResponseBase:
