@@ -13,7 +13,12 @@ from orchestrator.web.mail import TEXTS
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
-    """Who may sign up, and the words of mails."""
+    """Who may sign up, and the words of mails and messages."""
+
+    error_messages = DefaultAccountAdapter.error_messages | {
+        "too_many_login_attempts": "Too many tries. Wait a minute, then ask for a new code.",
+        "incorrect_code": "This is not the code. Try again, or ask for a new one.",
+    }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Returns True: anybody may have an account. Teams and roles decide what a person may do."""

@@ -21,7 +21,9 @@ class SignupForm(forms.Form):
     """The field that this service adds to allauth's sign-up form."""
 
     name = forms.CharField(
-        max_length=NAME_LIMIT, label="Your name", help_text="As your team, the organizers and the record will have it."
+        max_length=NAME_LIMIT,
+        label="Your name",
+        help_text="Your team and the organizers see it, and the contest's record keeps it.",
     )
 
     def clean_name(self) -> str:

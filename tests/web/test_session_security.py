@@ -122,8 +122,10 @@ def test_a_code_ends_after_three_wrong_tries(outbox):
     make_account("Ada")
     client = client_of()
     client.post("/account/login/", {"email": "ada@example.org"})
-    for _ in range(3):
-        client.post("/account/login/confirm/", {"code": "ZZZZ-ZZZZ"})
+    told = [client.post("/account/login/confirm/", {"code": "ZZZZ-ZZZZ"}, follow=True) for _ in range(3)]
+    assert "This is not the code. Try again, or ask for a new one." in told[0].content.decode()
+    assert 'href="/account/login/">Ask for another code</a>' in told[0].content.decode()
+    assert "Too many tries. Wait a minute, then ask for a new code." in told[2].content.decode()
     client.post("/account/login/confirm/", {"code": code_in(outbox[0])})
     assert client.get("/account/").status_code == 302
 

@@ -19,6 +19,7 @@ from tests import plain_player, postgresql
 from tests.application.conftest import HOW, NOON, TESTS, Cup
 from tests.reports.pages import Tree
 from tests.web.conftest import ADDRESS, client_of, empty_tables, make_account
+from tests.web.world import EVERYBODY
 
 pytestmark = pytest.mark.xdist_group("visited")  # its contest is played once
 MARK = "QZLABELZQ"
@@ -473,3 +474,12 @@ def test_the_command_says_the_same(contest):
     assert "  Attacks make their pictures: 1 of 2 jobs\n" in said
     document = json.loads(CliRunner().invoke(app, ["status", str(contest), "--json"]).stdout)
     assert document["rounds"][0]["waiting"] == [{"submission": "square", "stage": "perturb", "code": "deadline"}]
+
+
+def test_the_first_page_leads_to_taking_part(world) -> None:
+    """A visitor signs up, somebody without a team founds one, and a member goes to the team."""
+    people = {each.name: each for each in EVERYBODY}
+    found = {name: world.client(people[name]).get("/").content.decode() for name in ("visitor", "Nora", "Ada")}
+    assert 'href="/account/signup/?next=/my/"' in found["visitor"]
+    assert 'class="button" href="/my/"' in found["Nora"]
+    assert 'class="button" href="/my/reds/"' in found["Ada"]
