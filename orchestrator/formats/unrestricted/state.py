@@ -360,13 +360,15 @@ class State:
 
     def teams_of_picture(self, picture: Picture) -> frozenset[str]:
         """Returns a picture's team, and the teams whose defences it breaks or would break if it were ruled valid."""
-        others = {
-            each.team
-            for each in self.defences.values()
-            if each.answers.get(picture.id) is not None
-            and (picture.class_name is None or each.answers[picture.id] != picture.class_name)
-        }
+        others = {each.team for each in self.defences.values() if self._may_be_broken(each, picture)}
         return frozenset({picture.team, *others})
+
+    def _may_be_broken(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a picture breaks a defence, or would if it were ruled valid as another class (U7)."""
+        if picture.id in defence.faults:
+            return self.rules.on_fault is OnFault.BREAK
+        answer = defence.answers.get(picture.id)
+        return answer is not None and (picture.class_name is None or answer != picture.class_name)
 
     def worklist(self, defence: Defence) -> list[str]:
         """Returns the pictures whose rejection a board member has to confirm before a defence's prize (U11)."""

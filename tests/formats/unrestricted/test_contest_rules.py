@@ -369,6 +369,19 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     ]
 
 
+@pytest.mark.parametrize(("on_fault", "is_party"), [("abstain", False), ("break", True)])
+def test_u8_a_member_has_a_conflict_with_a_picture_that_breaks_by_a_fault(on_fault, is_party) -> None:
+    """Where the rules count a fault as a break, the team of the defence that gave no answer is concerned (U7)."""
+    contest = small_contest(RULES | {"on_fault": on_fault})
+    contest.add_board(b4="four@owls.example")
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): None}, faults=[handle(1)]))
+    contest.must(contest.rate(1))
+    refused = [recused("b4", "organization (owls)")] if is_party else []
+    assert contest.vote(f"overrule:{handle(1)}:invalid", "b4") == refused
+
+
 def test_u8_nobody_has_two_seats() -> None:
     """Neither two votes in every case, nor a second name for a case from which a declared conflict recuses them."""
     contest = broken_contest()
