@@ -21,6 +21,8 @@ from orchestrator.formats.unrestricted.visibility import is_recused, visible_pic
 from .simulated_contest import BICYCLE, BIRD, RULES, SimulatedContest, answers, handle
 
 WEEKS = 40
+LAST_DAY = "2028-08-31"
+"""A day after the weeks in which people do what they like."""
 TEAMS = ("owls", "foxes", "wolves", "cats")
 MEMBERS = ("b1", "b2", "b3", "b4")
 KINDS = {each.model_fields["kind"].default: each for each in events.EVENT_TYPES}
@@ -32,7 +34,7 @@ class RandomContest(SimulatedContest):
 
     def __init__(self) -> None:
         super().__init__(
-            RULES | {"appeal_days": 14, "prizes": RULES["prizes"] | {"advances": {30: 10}}},
+            RULES | {"appeal_days": 14, "last_day": LAST_DAY, "prizes": RULES["prizes"] | {"advances": {30: 10}}},
             datetime(2027, 9, 6, tzinfo=UTC),
         )
         self.add_board(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example", b4="four@owls.example")
@@ -165,6 +167,37 @@ class RandomContest(SimulatedContest):
         if (defence := self.chosen(self.state.defences, one)) and one % 5 == 0:
             self.append(contest_events.SubmissionWithdrawn(actor="desk", id=defence, reason="We found a mistake."))
 
+    def finish(self) -> None:
+        """Lets everybody do what waits for them, until the contest is over; members without a conflict join the board.
+
+        One of these confirms rejections, and so votes about no picture.
+        """
+        voters = [f"n{number}" for number in range(6)]
+        self.add_board(**{each: f"{each}@{each}.example" for each in (*voters, "confirmer")})
+        for _ in range(WEEKS):
+            if self.state.is_over:
+                return
+            self.wait(days=7)
+            for week, defences in self.state.weeks_to_ask().items():
+                for each in defences:
+                    asked = [
+                        p for p in self.state.closed_weeks[week] if self.state.is_asked(self.state.defences[each], [p])
+                    ]
+                    self.must(self.record_answers(each, dict.fromkeys(asked, BIRD)))
+            for each in list(self.state.unsettled):
+                self.rate(int(each, 16), raters=[f"late{number}" for number in range(4)])
+                self.vote(f"report:{each}:withhold", *voters)
+                self.done(commands.decide_report(self.state, self.now, "desk", each, withhold=True, reason="Harm."))
+            for each in list(self.state.open_appeals):
+                self.vote(f"appeal:{each}:invalid", *voters)
+                self.done(commands.rule_on_appeal(self.state, self.now, "desk", each, None, "We looked at it."))
+            self.tick()
+            for each in [one for one in self.state.defences.values() if one.staked_at is not None]:
+                for picture in self.state.worklist(each):
+                    body = {"defence": each.id, "picture": picture, "member": "confirmer"}
+                    self.must(self.propose(events.RejectionConfirmed(actor="confirmer", **body)))
+            self.tick()
+
     def holds(self) -> None:
         """Asserts what holds at every point of a contest."""
         books = self.state.books
@@ -229,11 +262,19 @@ def played(steps, *, late: bool) -> RandomContest:
 @settings(max_examples=6, deadline=None)
 @given(STEPS, st.booleans())
 def test_what_holds_in_every_contest(steps, late) -> None:
-    """Money sums to zero, nothing is paid twice, no recused member votes, and the ledger as JSON folds to the same."""
+    """Money sums to zero, nothing is paid twice, no recused member votes, the ledger as JSON folds to the same.
+
+    And where everybody does what waits for them, the contest ends, and only awards that are not paid are left.
+    """
     contest = played(steps, late=late)
     assert (contest.state.weeks.keys() - contest.state.closed_weeks.keys()) == {contest.state.week.id}
     lengths = {(each.closes - each.opens) // timedelta(hours=1) for each in contest.state.weeks.values()}
     assert {167, 169} < lengths
+    contest.finish()
+    contest.holds()
+    books = contest.state.books
+    assert contest.state.is_over
+    assert books.balance(OUTSIDE) == -sum(each.amount for each in books.unpaid())
     own = [event for event, _ in contest.ledger]
     paid = [event.award for event in own if isinstance(event, events.PrizePaid)]
     assert len(paid) == len(set(paid))
