@@ -164,8 +164,10 @@ def play(backend, image, run, policy) -> Iterator[Play]:
 
     def play(player: str, *arguments: str, limits: Limits | None = None, command=None) -> Sandbox:
         words = command or ("python3", f"{player}.py", *arguments)
-        order = SandboxSpec(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
-        sandbox = backend.start(order)
+        sandbox_spec = SandboxSpec(
+            replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job"
+        )
+        sandbox = backend.start(sandbox_spec)
         started.append(sandbox)
         return sandbox
 

@@ -63,7 +63,7 @@ class Driven:
     client: docker.DockerClient
     volume: Path
     bout: RoundRef
-    order: Any
+    sandbox_spec: Any
     """Returns the sandbox specification of a submission's player."""
     ended: dict[str, Ended] = field(default_factory=dict)
     outcomes: list[tuple[str, DriverOutcome]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Driven:
         for number in itertools.count(1):
             name = Attempt(self.bout, job, number).name
             self.exchange.write_assignment(name, perform(job, None).assignment(half))
-            self.play(name, self.order(job.submission))
+            self.play(name, self.sandbox_spec(job.submission))
             end = self.exchange.read_end(name)
             assert end is not None, self.ended[name]
             happened = list(self.exchange.read_batches(name, 0))
@@ -97,14 +97,14 @@ class Driven:
             assert end.outcome is DriverOutcome.NEEDS_PLAYER, end
             half = self.exchange.read_partial_step(name)
 
-    def play(self, name: str, order: SandboxSpec) -> AttemptEnd | None:
+    def play(self, name: str, sandbox_spec: SandboxSpec) -> AttemptEnd | None:
         """Plays one attempt in a pod of its own, and deletes the pod. The player has to end by itself."""
         for path in (self.volume, *self.volume.rglob("*")):
             os.chown(path, DRIVER, DRIVER)
         pod = Pod.prepared(self.client)
         driver = None
         try:
-            pod.play(order)
+            pod.play(sandbox_spec)
             driver = self.client.containers.run(RUNNER, **self._driver(name, pod), detach=True)
             code = driver.wait(timeout=LONGEST)["StatusCode"]
             began = time.monotonic()

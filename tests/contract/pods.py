@@ -75,19 +75,22 @@ class Pod:
         return self.folder.with_suffix(".message")
 
     def play(
-        self, order: SandboxSpec, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
+        self,
+        sandbox_spec: SandboxSpec,
+        weaken: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Starts the player's container with additional environment `variables`.
 
         `weaken` replaces parts of its host configuration, or its `User`.
         """
         info = self.client.info()
-        host = HostLimits(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
-        found = self.client.api.inspect_image(order.image.digest)
+        host = HostLimits(info["NCPU"], sandbox_spec.limits.files, str(info.get("CgroupVersion", "1")) == "1")
+        found = self.client.api.inspect_image(sandbox_spec.image.digest)
         config, problems = read_image_config(found)
-        assert not problems or order.image.command, problems
-        options = container_spec.container_options(order, config, next(_players), host)
-        limits = order.limits
+        assert not problems or sandbox_spec.image.command, problems
+        options = container_spec.container_options(sandbox_spec, config, next(_players), host)
+        limits = sandbox_spec.limits
         numbers = (limits.files, max(limits.tmp, limits.shm), limits.pids)
         options["Entrypoint"] = [f"{FIFO_DIR}/sh", f"{FIFO_DIR}/play", *map(str, numbers), *options["Entrypoint"]]
         options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
@@ -186,12 +189,12 @@ class Pods:
         """Calls the backend."""
         return self._one.clean_up(spare_run=spare_run, ended_run=ended_run)
 
-    def start(self, order: SandboxSpec) -> Played:
+    def start(self, sandbox_spec: SandboxSpec) -> Played:
         """Makes a pod and starts its player."""
         pod = self.pod()
         try:
-            pod.play(order)
-            return Played(pod, pod.backend().start(order))
+            pod.play(sandbox_spec)
+            return Played(pod, pod.backend().start(sandbox_spec))
         except BaseException:
             pod.delete()
             raise
@@ -216,19 +219,19 @@ class Pods:
 class OnePod(Pods):
     """The pod backend with a single pod, as a driver has it: the first start starts the only player."""
 
-    def start(self, order: SandboxSpec) -> Played:
+    def start(self, sandbox_spec: SandboxSpec) -> Played:
         """Makes the pod at the first start."""
         if not self.made:
-            self.pod().play(order)
+            self.pod().play(sandbox_spec)
         [pod] = self.made
-        return Played(pod, pod.backend().start(order), passing=False)
+        return Played(pod, pod.backend().start(sandbox_spec), passing=False)
 
 
 def ordering(image: Image, run: str, policy: SandboxPolicy) -> Callable[..., SandboxSpec]:
-    """Returns `order(player, arguments..., limits)` for the raw players of an image."""
+    """Returns `sandbox_spec(player, arguments..., limits)` for the raw players of an image."""
 
-    def order(player: str, *arguments: str, limits: Limits | None = None) -> SandboxSpec:
+    def sandbox_spec(player: str, *arguments: str, limits: Limits | None = None) -> SandboxSpec:
         words = ("python3", f"{player}.py", *arguments)
         return SandboxSpec(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
 
-    return order
+    return sandbox_spec

@@ -182,15 +182,15 @@ def test_a_start_that_fails_is_compared_with_a_known_image(backend, image, engin
         start(container)
 
     monkeypatch.setattr(backend._engine, "start", failing)
-    order = SandboxSpec(image, policy, run, "job")
+    sandbox_spec = SandboxSpec(image, policy, run, "job")
     if fails == "for all":
         with pytest.raises(SandboxLost, match="nor can sparring/base:cpu be started") as caught:
-            backend.start(order)
+            backend.start(sandbox_spec)
         assert not isinstance(caught.value, AmbiguousExit)
     elif fails == "once":
-        assert backend.start(order).stop().ending is Ending.STOPPED
+        assert backend.start(sandbox_spec).stop().ending is Ending.STOPPED
     else:
-        sandbox = backend.start(order)
+        sandbox = backend.start(sandbox_spec)
         with pytest.raises(AmbiguousExit, match="other images start"):
             sandbox.receive(soon(1))
         assert sandbox.stop().ending is Ending.LOST

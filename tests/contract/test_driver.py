@@ -139,10 +139,10 @@ class Round:
         setting = self.setting
         bout = RoundRef(setting.contest, setting.round, setting.task.name, digest(secrets.token_bytes(8)))
 
-        def order(submission: str) -> SandboxSpec:
+        def sandbox_spec(submission: str) -> SandboxSpec:
             return SandboxSpec(setting.images[submission], setting.policy, setting.run, "job")
 
-        return Driven(client, self.folder, bout, order)
+        return Driven(client, self.folder, bout, sandbox_spec)
 
 
 def _plain(value: Any) -> Any:
@@ -275,7 +275,7 @@ def test_a_second_driver_is_refused(honest):
     driven, _ = honest
     [name, *_] = driven.ended
     before = {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()}
-    driven.play(name, driven.order("attack_honest"))
+    driven.play(name, driven.sandbox_spec("attack_honest"))
     assert driven.ended[name].code == 3
     assert "pod-spent" in driven.ended[name].log
     assert {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()} == before

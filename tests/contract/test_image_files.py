@@ -153,8 +153,8 @@ def test_what_cannot_be_started_is_named(backend, engine, make, lines, command, 
 )
 def test_a_sandbox_that_only_this_image_spoils_is_its_own(backend, make, engine, run, policy, path, what):
     """Where an image gets past admission, a known image shows whose doing it is: no fault of ours."""
-    order = SandboxSpec(Image(make(path, what), "spoilt", ("python3",)), policy, run, "job")
-    sandbox = backend.start(order)
+    sandbox_spec = SandboxSpec(Image(make(path, what), "spoilt", ("python3",)), policy, run, "job")
+    sandbox = backend.start(sandbox_spec)
     with pytest.raises(AmbiguousExit, match="other images start as they should"):
         sandbox.receive(0)
     assert sandbox.stop().ending is Ending.LOST

@@ -13,7 +13,7 @@ from orchestrator.sandboxes.docker.images.engine_images import EngineImages
 from orchestrator.sandboxes.runc.image_folder import ImageFolder
 
 from .conftest import open_backend
-from .test_runc import order
+from .test_runc import sandbox_spec
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["runc"], indirect=True, scope="module")]
 
@@ -96,7 +96,7 @@ def test_a_player_plays_where_there_is_no_engine(alone, packed, run, policy, lis
     image = alone.admit(ImageSource(image=NAME))
     assert image.digest == promised
     words = "import os; print(os.getcwd(), open('/data/deep/three').read(), os.path.exists('/gone'))"
-    player = alone.start(order(image, run, policy, "python3", "-c", words))
+    player = alone.start(sandbox_spec(image, run, policy, "python3", "-c", words))
     assert listen.end(player).decode().split() == ["/made/by/nobody", "three", "False"]
     assert player.stop().ending is Ending.CLEAN
     assert alone.clean_up() == 0

@@ -51,8 +51,8 @@ def test_a_benign_program_passes(backend, images, run, policy, name):
     image = images["torch" if name.startswith("torch") else "base"]
     limits = replace(Limits(), **RAISED.get(name, {}))
     words = ("python3", "-I", "-c", START, PROGRAMS[name].read_text())
-    order = SandboxSpec(replace(image, command=words), replace(policy, limits=limits), run, "job")
-    sandbox, heard, deadline = backend.start(order), bytearray(), time.monotonic() + SECONDS
+    sandbox_spec = SandboxSpec(replace(image, command=words), replace(policy, limits=limits), run, "job")
+    sandbox, heard, deadline = backend.start(sandbox_spec), bytearray(), time.monotonic() + SECONDS
     try:
         while data := sandbox.receive(deadline):
             heard += data

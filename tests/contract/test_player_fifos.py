@@ -81,8 +81,8 @@ def attached(tmp_path):
 
 def report(backend, image, policy, listen) -> dict:
     """Returns what a player of a backend sees."""
-    order = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", LOOK)), policy, "test", "job")
-    sandbox = backend.start(order)
+    sandbox_spec = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", LOOK)), policy, "test", "job")
+    sandbox = backend.start(sandbox_spec)
     try:
         return listen.report(sandbox)
     finally:
@@ -111,13 +111,13 @@ def test_a_player_gets_the_same_environment_over_both(backend, attached, fifos, 
 
 
 def _over_attach(attached, image, policy, listen) -> dict:
-    order = SandboxSpec(
+    sandbox_spec = SandboxSpec(
         replace(image, command=("python3", "-I", "-S", "-c", "import json, os; print(json.dumps(dict(os.environ)))")),
         policy,
         "test",
         "job",
     )
-    sandbox = attached.start(order)
+    sandbox = attached.start(sandbox_spec)
     try:
         return listen.report(sandbox)
     finally:
@@ -128,8 +128,8 @@ def test_the_fifos_go_with_their_sandbox(backend, fifos, image, policy):
     """Each sandbox has a folder of its own, and none is left."""
     ours = f"sparring-fifos-*-{os.getpid()}-*/*/in"
     before = set(Path(tempfile.gettempdir()).glob(ours))
-    order = SandboxSpec(replace(image, command=("python3", "silent.py")), policy, "test", "job")
-    sandboxes = [backend.start(order) for _ in range(2)]
+    sandbox_spec = SandboxSpec(replace(image, command=("python3", "silent.py")), policy, "test", "job")
+    sandboxes = [backend.start(sandbox_spec) for _ in range(2)]
     try:
         assert len(set(Path(tempfile.gettempdir()).glob(ours)) - before) == 2
         assert all(isinstance(sandbox._stream, FifoStream) for sandbox in sandboxes)
@@ -156,8 +156,8 @@ def test_a_player_that_writes_to_the_engines_pipes_harms_nobody(backend, fifos, 
         "os.write(1, b'answer')\n"
         "time.sleep(600)\n"
     )
-    order = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", flood)), policy, "test", "job")
-    sandbox = backend.start(order)
+    sandbox_spec = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", flood)), policy, "test", "job")
+    sandbox = backend.start(sandbox_spec)
     try:
         assert listen.exactly(sandbox, 6, seconds=60) == b"answer"
         assert sandbox.receive(soon(0.2)) is None
@@ -180,8 +180,8 @@ def test_a_player_without_fifos_plays_over_the_attach_stream(attached, image, po
     words = (
         "import os, sys\nfor _ in range(3): os.write(1, os.read(0, 1))\nos.write(1, bytes(3 << 20))\nsys.exit('why')"
     )
-    order = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", words)), policy, "test", "job")
-    sandbox = attached.start(order)
+    sandbox_spec = SandboxSpec(replace(image, command=("python3", "-I", "-S", "-c", words)), policy, "test", "job")
+    sandbox = attached.start(sandbox_spec)
     assert isinstance(sandbox._stream, Attachment)
     assert sandbox.send(b"abc", soon(30))
     assert listen.end(sandbox) == b"abc" + bytes(3 << 20)
@@ -237,8 +237,10 @@ def test_a_runtime_that_swallows_fifos_gets_none(image, policy, listen, tmp_path
 
 def test_a_player_without_an_init_program_keeps_the_attach_stream(backend, image, policy, listen):
     """Nobody would keep the engine's pipes, whose end is that of the container."""
-    order = SandboxSpec(replace(image, command=("python3", "echo.py")), replace(policy, init=False), "test", "job")
-    sandbox = backend.start(order)
+    sandbox_spec = SandboxSpec(
+        replace(image, command=("python3", "echo.py")), replace(policy, init=False), "test", "job"
+    )
+    sandbox = backend.start(sandbox_spec)
     try:
         assert isinstance(sandbox._stream, Attachment)
         assert sandbox.send(b"x", soon(30))

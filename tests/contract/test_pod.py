@@ -37,8 +37,8 @@ def soon(seconds: float) -> float:
 
 
 @pytest.fixture
-def order(image, run, policy) -> Callable[..., SandboxSpec]:
-    """Returns `order(player, arguments..., limits)`."""
+def sandbox_spec(image, run, policy) -> Callable[..., SandboxSpec]:
+    """Returns `sandbox_spec(player, arguments..., limits)`."""
     return ordering(image, run, policy)
 
 
@@ -50,32 +50,32 @@ def pod(backend) -> Pod:
     made.delete()
 
 
-def test_one_start_in_a_pods_life(pod, order, listen):
+def test_one_start_in_a_pods_life(pod, sandbox_spec, listen):
     """The first start plays; every later one is PodUsedUp at once, by another driver and after the end too."""
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     backend = pod.backend()
     assert backend.diagnose()[0].status is CheckStatus.OK
-    sandbox = backend.start(order("echo"))
+    sandbox = backend.start(sandbox_spec("echo"))
     for driver in (backend, pod.backend()):
         begun = time.monotonic()
         with pytest.raises(PodUsedUp, match="started before"):
-            driver.start(order("echo"))
+            driver.start(sandbox_spec("echo"))
         assert time.monotonic() - begun < AT_ONCE
     assert sandbox.send(b"still", soon(30))
     assert listen.exactly(sandbox, 5) == b"still"
     sandbox.stop()
     with pytest.raises(PodUsedUp):
-        backend.start(order("echo"))
+        backend.start(sandbox_spec("echo"))
     assert backend.diagnose()[0].status is CheckStatus.WARN
 
 
-def test_of_two_starts_at_a_time_one_plays(pod, order, listen):
+def test_of_two_starts_at_a_time_one_plays(pod, sandbox_spec, listen):
     """Two drivers at once: one has the player, the other is told that the pod is spent, and disturbs nothing."""
     came, drivers = [], [pod.backend(), pod.backend()]
 
     def start(driver) -> None:
         try:
-            came.append(driver.start(order("echo")))
+            came.append(driver.start(sandbox_spec("echo")))
         except PodUsedUp as spent:
             came.append(spent)
 
@@ -83,7 +83,7 @@ def test_of_two_starts_at_a_time_one_plays(pod, order, listen):
     for thread in threads:
         thread.start()
     time.sleep(0.3)
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     for thread in threads:
         thread.join()
     [spent] = [each for each in came if isinstance(each, PodUsedUp)]
@@ -93,43 +93,43 @@ def test_of_two_starts_at_a_time_one_plays(pod, order, listen):
     assert sandbox.stop().stdout_bytes == 4
 
 
-def test_a_player_that_never_comes_is_ours(pod, order):
+def test_a_player_that_never_comes_is_ours(pod, sandbox_spec):
     """Nobody opens the FIFOs: the start ends at its deadline as SandboxLost, and a later one can still succeed."""
-    quick = order("echo", limits=replace(Limits(), ready_seconds=0.5))
+    quick = sandbox_spec("echo", limits=replace(Limits(), ready_seconds=0.5))
     backend, begun = pod.backend(), time.monotonic()
     with pytest.raises(SandboxLost, match="the player did not start"):
         backend.start(quick)
     assert 0.5 <= time.monotonic() - begun < AT_ONCE
-    pod.play(order("echo"))
-    assert backend.start(order("echo")).stop().ending is Ending.STOPPED
+    pod.play(sandbox_spec("echo"))
+    assert backend.start(sandbox_spec("echo")).stop().ending is Ending.STOPPED
 
 
-def test_a_container_that_dies_before_it_opens_is_ours(pod, order):
+def test_a_container_that_dies_before_it_opens_is_ours(pod, sandbox_spec):
     """A container whose first process is gone before the driver comes is SandboxLost at the deadline."""
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     pod.client.api.kill(pod.player)
     assert pod.over(5)
     with pytest.raises(SandboxLost, match="the player did not start"):
-        pod.backend().start(order("echo", limits=replace(Limits(), ready_seconds=1.0)))
+        pod.backend().start(sandbox_spec("echo", limits=replace(Limits(), ready_seconds=1.0)))
 
 
-def test_a_container_that_dies_between_two_opens_is_noticed(pod, order):
+def test_a_container_that_dies_between_two_opens_is_noticed(pod, sandbox_spec):
     """Its first process was spoken to and ends before the player's stdin is open: SandboxLost, at once."""
     (pod.fifos / "in").unlink()
     os.mkfifo(pod.fifos / "in", 0o600)  # which the player may not open: its keeper fails there
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     begun = time.monotonic()
     with pytest.raises(SandboxLost, match="ended before the player was started"):
-        pod.backend().start(order("echo"))
+        pod.backend().start(sandbox_spec("echo"))
     assert time.monotonic() - begun < AT_ONCE
     assert pod.over(5)
 
 
-def test_an_end_without_a_word_is_nobodys(pod, order, monkeypatch):
+def test_an_end_without_a_word_is_nobodys(pod, sandbox_spec, monkeypatch):
     """The whole container is gone at once, at its limit or by somebody on the node: lost, and its pod says more."""
     monkeypatch.setattr(pod_sandbox, "EXIT_REPORT_SECONDS", 0.7)
-    pod.play(order("silent"))
-    sandbox = pod.backend().start(order("silent"))
+    pod.play(sandbox_spec("silent"))
+    sandbox = pod.backend().start(sandbox_spec("silent"))
     pod.client.api.kill(pod.player)
     begun = time.monotonic()
     assert sandbox.receive(soon(30)) == b""
@@ -139,10 +139,10 @@ def test_an_end_without_a_word_is_nobodys(pod, order, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["note", "flood", "keeper", "signals"])
-def test_no_player_forges_a_better_end(pod, order, listen, how):
+def test_no_player_forges_a_better_end(pod, sandbox_spec, listen, how):
     """It writes notes of its own, floods them, kills the process that tells, signals process 1: it has crashed."""
-    pod.play(order("forge", how))
-    sandbox = pod.backend().start(order("forge", how))
+    pod.play(sandbox_spec("forge", how))
+    sandbox = pod.backend().start(sandbox_spec("forge", how))
     assert listen.end(sandbox) == b"2\n"
     end = sandbox.stop()
     assert (end.ending, end.code) == (Ending.CRASHED, None if how == "keeper" else 139)
@@ -151,10 +151,10 @@ def test_no_player_forges_a_better_end(pod, order, listen, how):
     assert pod.over(5)
 
 
-def test_what_a_player_may_do_with_the_folder(pod, order, listen):
+def test_what_a_player_may_do_with_the_folder(pod, sandbox_spec, listen):
     """It cannot look into our two shells, read what it writes, write what it reads, read the shell, or add a file."""
-    pod.play(order("forge", "look"))
-    sandbox = pod.backend().start(order("forge", "look"))
+    pod.play(sandbox_spec("forge", "look"))
+    sandbox = pod.backend().start(sandbox_spec("forge", "look"))
     count, *found = map(int, listen.end(sandbox).split())
     sandbox.stop()
     assert count == 2
@@ -176,11 +176,11 @@ LOUD = {
 """What a pod adds unasked, what an image may not set and a pod can only blank, and names of our shell's own."""
 
 
-def test_a_player_has_the_environment_of_every_backend(pod, order, listen, engine, policy):
+def test_a_player_has_the_environment_of_every_backend(pod, sandbox_spec, listen, engine, policy):
     """Of what a pod adds nothing is there, nor what our shell keeps in its variables; all else is as it was asked."""
     quiet = {"KEPT": "a KUBERNETES_X= b\nexport LD_C='d'", "EMPTY": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-    pod.play(order("surroundings"), variables=LOUD | quiet)
-    sandbox = pod.backend().start(order("surroundings"))
+    pod.play(sandbox_spec("surroundings"), variables=LOUD | quiet)
+    sandbox = pod.backend().start(sandbox_spec("surroundings"))
     found = listen.report(sandbox)["environment"]
     assert not LOUD.keys() & found.keys()
     assert {name: found.get(name) for name in quiet} == quiet
@@ -188,7 +188,7 @@ def test_a_player_has_the_environment_of_every_backend(pod, order, listen, engin
     assert not [name for name in found if name.upper().startswith("SPARRING")]
     assert sandbox.stop().ending is Ending.STOPPED
     plain = engine.containers.run(
-        order("surroundings").image.digest,
+        sandbox_spec("surroundings").image.digest,
         ["-c", "import json, os; print(json.dumps(dict(os.environ)))"],
         entrypoint=["python3"],
         hostname="sandbox",
@@ -199,27 +199,27 @@ def test_a_player_has_the_environment_of_every_backend(pod, order, listen, engin
     assert found == json.loads(plain)
 
 
-def test_the_limit_of_processes_needs_no_engine(pod, order, listen):
+def test_the_limit_of_processes_needs_no_engine(pod, sandbox_spec, listen):
     """In a pod nobody bounds processes but our first process, which lets the player have as many as elsewhere."""
-    ordered = order("forks", limits=replace(Limits(), pids=24))
+    ordered = sandbox_spec("forks", limits=replace(Limits(), pids=24))
     pod.play(ordered, {"PidsLimit": 0})
     sandbox = pod.backend().start(ordered)
     assert listen.exactly(sandbox, 3) == b"22\n"
     sandbox.stop()
 
 
-def test_an_image_cannot_lock_itself_out(pod, order, listen):
+def test_an_image_cannot_lock_itself_out(pod, sandbox_spec, listen):
     """A player whose image puts it into the driver's group can do what any other can, and no more."""
-    pod.play(order("forge", "look"), {"GroupAdd": [str(DRIVER)]})
-    sandbox = pod.backend().start(order("forge", "look"))
+    pod.play(sandbox_spec("forge", "look"), {"GroupAdd": [str(DRIVER)]})
+    sandbox = pod.backend().start(sandbox_spec("forge", "look"))
     count, *found = map(int, listen.end(sandbox).split())
     sandbox.stop()
     assert (count, found) == (2, [errno.EACCES] * 14 + [errno.EROFS])
 
 
-def test_a_driver_that_is_killed_takes_its_player_along(pod, order, run):
+def test_a_driver_that_is_killed_takes_its_player_along(pod, sandbox_spec, run):
     """Nobody stops the player: its own container ends it and all it started, within seconds of the driver's death."""
-    pod.play(order("stray", "token", "stay"))
+    pod.play(sandbox_spec("stray", "token", "stay"))
     words = f"""
 import sys, time
 from pathlib import Path
@@ -244,10 +244,10 @@ time.sleep(600)
     assert pod.over(10)
 
 
-def test_a_player_that_hangs_is_gone_after_stop(pod, order):
+def test_a_player_that_hangs_is_gone_after_stop(pod, sandbox_spec):
     """A player that ignores everything ends with `stop`; what it used is known then, and no exit code is made up."""
-    pod.play(order("stray", "token", "stay"))
-    sandbox = pod.backend().start(order("stray", "token", "stay"))
+    pod.play(sandbox_spec("stray", "token", "stay"))
+    sandbox = pod.backend().start(sandbox_spec("stray", "token", "stay"))
     assert sandbox.receive(soon(30)) == b"up"
     begun = time.monotonic()
     end = sandbox.stop()
@@ -258,11 +258,11 @@ def test_a_player_that_hangs_is_gone_after_stop(pod, order):
     assert end.peak_bytes > MIB
 
 
-def test_a_player_that_cannot_be_ended_is_said_to_be_there(pod, order, monkeypatch):
+def test_a_player_that_cannot_be_ended_is_said_to_be_there(pod, sandbox_spec, monkeypatch):
     """A frozen container outlives `stop`, which says so; thawed it is gone, and a second call returns the end."""
     monkeypatch.setattr(pod_sandbox, "END_SECONDS", 1.0)
-    pod.play(order("silent"))
-    sandbox = pod.backend().start(order("silent"))
+    pod.play(sandbox_spec("silent"))
+    sandbox = pod.backend().start(sandbox_spec("silent"))
     pod.client.api.pause(pod.player)
     with pytest.raises(SandboxLost, match="still runs 1 s after"):
         sandbox.stop()
@@ -271,18 +271,18 @@ def test_a_player_that_cannot_be_ended_is_said_to_be_there(pod, order, monkeypat
     assert pod.over(1)
 
 
-def test_orphans_are_reaped(pod, order, listen):
+def test_orphans_are_reaped(pod, sandbox_spec, listen):
     """200 orphans that end are no zombies: with 24 processes allowed, a next one can always be started."""
-    ordered = order("orphans", limits=replace(Limits(), pids=24))
+    ordered = sandbox_spec("orphans", limits=replace(Limits(), pids=24))
     pod.play(ordered)
     sandbox = pod.backend().start(ordered)
     assert listen.exactly(sandbox, 2) == b"0\n"
     sandbox.stop()
 
 
-def test_a_player_of_a_killed_child_is_out_of_memory(pod, order, listen):
+def test_a_player_of_a_killed_child_is_out_of_memory(pod, sandbox_spec, listen):
     """A player whose child the kernel killed is out of memory, also when it exits with code 0 itself."""
-    ordered = order("children", "0", limits=replace(Limits(), memory=64 * MIB))
+    ordered = sandbox_spec("children", "0", limits=replace(Limits(), memory=64 * MIB))
     pod.play(ordered)
     sandbox = pod.backend().start(ordered)
     assert listen.end(sandbox) == b"-9\n"
@@ -300,9 +300,9 @@ def test_a_player_of_a_killed_child_is_out_of_memory(pod, order, listen):
         ("seccomp", {"SecurityOpt": ["no-new-privileges", "seccomp=unconfined"]}, {"seccomp": Seccomp.NONE}),
     ],
 )
-def test_a_pod_that_is_weaker_than_the_policy_is_refused(backend, order, control, weaken, change):
+def test_a_pod_that_is_weaker_than_the_policy_is_refused(backend, sandbox_spec, control, weaken, change):
     """What the kernel says of the player's container is held against the policy; a policy that allows it is played."""
-    ordered = order("echo")
+    ordered = sandbox_spec("echo")
     for pod, policy in ((backend.pod(), ordered.policy), (backend.pod(), replace(ordered.policy, **change))):
         pod.play(ordered, weaken)
         wish = replace(ordered, policy=policy)
@@ -315,12 +315,12 @@ def test_a_pod_that_is_weaker_than_the_policy_is_refused(backend, order, control
         pod.delete()
 
 
-def test_a_shell_that_the_player_can_look_into_is_refused(pod, order):
+def test_a_shell_that_the_player_can_look_into_is_refused(pod, sandbox_spec):
     """A readable program makes a process that its user may look into: what it tells could be the player's word."""
     (pod.fifos / "sh").chmod(0o555)
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     with pytest.raises(SandboxLost, match="can read the process that reports its end"):
-        pod.backend().start(order("echo"))
+        pod.backend().start(sandbox_spec("echo"))
     assert pod.over(5)
 
 
@@ -341,7 +341,7 @@ def test_the_shell_needs_nothing_of_the_image(pod, engine, run, policy):
         engine.images.remove(identity, force=True)
 
 
-def test_two_containers_talk(pod, order):
+def test_two_containers_talk(pod, sandbox_spec):
     """The driver in a container of its own, as neither root nor the player's user, plays through the same folder."""
     talk = """
 import time
@@ -357,7 +357,7 @@ while len(heard) < 3000000:
 end = sandbox.stop()
 print(len(heard), end.ending, end.code, end.cpu_seconds is not None, flush=True)
 """
-    pod.play(order("echo"))
+    pod.play(sandbox_spec("echo"))
     said = pod.client.containers.run(
         RUNNER,
         ["-c", talk],
@@ -374,10 +374,10 @@ print(len(heard), end.ending, end.code, end.cpu_seconds is not None, flush=True)
     assert pod.over(1)
 
 
-def test_a_player_cannot_reach_its_termination_message(pod, order):
+def test_a_player_cannot_reach_its_termination_message(pod, sandbox_spec):
     """The node's file, which every user may write to and the pod's status shows, is behind a closed folder."""
-    pod.play(order("echo"))
-    sandbox = pod.backend().start(order("echo"))
+    pod.play(sandbox_spec("echo"))
+    sandbox = pod.backend().start(sandbox_spec("echo"))
     client = pod.client.api
     user = client.inspect_container(pod.player)["Config"]["User"]
     for words in (

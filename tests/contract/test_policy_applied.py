@@ -35,8 +35,8 @@ BEHIND = {
 }
 
 
-def order(image, run, policy) -> SandboxSpec:
-    """Returns the order for a player that says nothing."""
+def sandbox_spec(image, run, policy) -> SandboxSpec:
+    """Returns the specification of a player that says nothing."""
     return SandboxSpec(replace(image, command=("python3", "silent.py")), policy, run, "job")
 
 
@@ -53,7 +53,7 @@ def test_a_container_made_weaker_is_refused(backend, image, engine, run, policy,
 
     monkeypatch.setattr(docker_backend.container_spec, "container_options", weakened)
     with pytest.raises(SandboxLost, match=rf"policy demands.*[:;] {control}: wanted"):
-        backend.start(order(image, run, policy))
+        backend.start(sandbox_spec(image, run, policy))
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []
 
 
@@ -79,7 +79,7 @@ def test_a_container_made_weaker_is_refused(backend, image, engine, run, policy,
 )
 def test_a_weaker_policy_is_applied_as_well(backend, image, run, policy, change):
     """With a control removed by policy the sandbox starts, and the engine and the kernel say that it is off."""
-    backend.start(order(image, run, replace(policy, **change))).stop()
+    backend.start(sandbox_spec(image, run, replace(policy, **change))).stop()
 
 
 def test_the_kernel_is_asked_where_its_process_can_be_seen(backend, image, run, policy, monkeypatch):
@@ -87,14 +87,14 @@ def test_the_kernel_is_asked_where_its_process_can_be_seen(backend, image, run, 
     asked = []
     weaker = verify_policy.mismatches
     monkeypatch.setattr(verify_policy, "mismatches", lambda *given: asked.append(given[2]) or weaker(*given))
-    backend.start(order(image, run, policy)).stop()
+    backend.start(sandbox_spec(image, run, policy)).stop()
     assert [view is not None for view in asked] == [True]
 
 
 def test_a_player_that_dies_at_once_is_no_fault_of_ours(backend, image, run, policy, listen):
     """With no process left to look at, the engine's word is read and the player's end is its own."""
     for _ in range(5):
-        sandbox = backend.start(replace(order(image, run, policy), image=replace(image, command=("true",))))
+        sandbox = backend.start(replace(sandbox_spec(image, run, policy), image=replace(image, command=("true",))))
         assert listen.end(sandbox) == b""
         assert sandbox.stop().code == 0
 
@@ -105,5 +105,5 @@ def test_an_unknown_runtime_is_refused_before_anything_starts(backend, image, en
     with pytest.raises(BackendUnavailable, match=f"no runtime {absent}"):
         backend.require_available(absent)
     with pytest.raises(BackendUnavailable, match=f"no runtime {absent}"):
-        backend.start(order(image, run, replace(policy, runtime=absent)))
+        backend.start(sandbox_spec(image, run, replace(policy, runtime=absent)))
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []

@@ -114,7 +114,7 @@ def start(backend, image, run, policy) -> Iterator[Callable[..., Sandbox]]:
     started = []
 
     def start(*command: str, image=image, policy=policy) -> Sandbox:
-        started.append(backend.start(order(image, run, policy, *command)))
+        started.append(backend.start(sandbox_spec(image, run, policy, *command)))
         return started[-1]
 
     yield start
@@ -122,8 +122,8 @@ def start(backend, image, run, policy) -> Iterator[Callable[..., Sandbox]]:
         sandbox.stop()
 
 
-def order(image, run, policy, *command: str) -> SandboxSpec:
-    """Returns the order for a player; without a command it says nothing."""
+def sandbox_spec(image, run, policy, *command: str) -> SandboxSpec:
+    """Returns the specification of a player; without a command it says nothing."""
     return SandboxSpec(replace(image, command=command or ("python3", "silent.py")), policy, run, "job")
 
 
@@ -142,7 +142,7 @@ def test_a_container_made_weaker_is_refused(backend, image, run, policy, monkeyp
     before = set(RUN_FOLDER.iterdir())
     monkeypatch.setattr(bundle, "container_config", weakened)
     with pytest.raises(SandboxLost, match=rf"policy demands.*[:;] {control}: wanted"):
-        backend.start(order(image, run, policy))
+        backend.start(sandbox_spec(image, run, policy))
     assert not [home for home in set(RUN_FOLDER.iterdir()) - before if f"-{os.getpid()}-" in home.name]
 
 
@@ -171,9 +171,9 @@ def test_what_only_others_have_is_refused(backend, image, run, policy) -> None:
     """An engine's profile and logs, and virtual machines: the message names the backend that has them."""
     for change in ({"seccomp": Seccomp.ENGINE}, {"engine_logs": True}):
         with pytest.raises(UsageError, match="docker only"):
-            backend.start(order(image, run, replace(policy, **change)))
+            backend.start(sandbox_spec(image, run, replace(policy, **change)))
     with pytest.raises(BackendUnavailable, match="use docker"):
-        backend.start(order(image, run, replace(policy, runtime=Runtime.KATA)))
+        backend.start(sandbox_spec(image, run, replace(policy, runtime=Runtime.KATA)))
 
 
 def test_a_gpu_that_no_description_names_is_refused(backend, image, run, policy) -> None:
@@ -181,7 +181,7 @@ def test_a_gpu_that_no_description_names_is_refused(backend, image, run, policy)
     with pytest.raises(
         BackendUnavailable, match=r"no CDI description .* names the GPU GPU-1; `nvidia-ctk cdi generate"
     ):
-        backend.start(replace(order(image, run, policy), device="GPU-1"))
+        backend.start(replace(sandbox_spec(image, run, policy), device="GPU-1"))
 
 
 def test_a_gpu_without_a_description_is_told_before_a_round(backend, monkeypatch) -> None:
@@ -228,7 +228,7 @@ def test_a_player_has_the_gpu_that_is_described(backend, image, run, policy, lis
 
     A player without a GPU has nothing of it, in a sandbox of the same image at the same time.
     """
-    plain = order(image, run, policy, "python3", "-c", LOOK_AT_GPU)
+    plain = sandbox_spec(image, run, policy, "python3", "-c", LOOK_AT_GPU)
     sandboxes = [backend.start(replace(plain, device=device)) for device in (described_gpu, None)]
     try:
         with_gpu, without = map(listen.report, sandboxes)
@@ -268,7 +268,7 @@ def test_a_device_is_of_no_use_without_its_rule(
     """The control group forbids a device whose file is there: so the test above shows that the rule allows it."""
     read = runc_backend.read_gpu_edits
     monkeypatch.setattr(runc_backend, "read_gpu_edits", lambda uuid: replace(read(uuid), rules=()))
-    player = replace(order(image, run, policy, "python3", "-c", LOOK_AT_GPU), device=described_gpu)
+    player = replace(sandbox_spec(image, run, policy, "python3", "-c", LOOK_AT_GPU), device=described_gpu)
     sandbox = backend.start(player)
     try:
         assert listen.report(sandbox)["device"] == "EPERM"
@@ -329,7 +329,7 @@ def test_a_machine_that_cannot_start_anything_is_at_fault(backend, image, run, p
 
     monkeypatch.setattr(runtime, "start_container", fails)
     with pytest.raises(SandboxLost, match=r"nor can .* be started"):
-        backend.start(order(image, run, policy))
+        backend.start(sandbox_spec(image, run, policy))
 
 
 def test_no_mount_is_ever_seen_on_the_host(start, monkeypatch) -> None:
@@ -373,7 +373,7 @@ def test_a_machine_without_room_is_at_fault(backend, image, run, policy, monkeyp
     monkeypatch.setattr(runc_backend, "RUN_FOLDER", tmp_path / "file" / "below")
     before = set(uid_pool._uids_in_use)
     with pytest.raises(SandboxLost, match="cannot be made"):
-        backend.start(order(image, run, policy))
+        backend.start(sandbox_spec(image, run, policy))
     assert uid_pool._uids_in_use == before
 
 
@@ -383,7 +383,7 @@ def test_an_image_file_that_cannot_be_mounted_is_ours(backend, image, run, polic
     broken.write_bytes(bytes(4096))
     monkeypatch.setattr(backend._rootfs, "file", lambda *_: broken)
     with pytest.raises(SandboxLost, match="cannot be mounted"):
-        backend.start(order(image, run, policy))
+        backend.start(sandbox_spec(image, run, policy))
 
 
 def test_an_image_without_a_place_for_files_gets_one(backend, build, start, listen) -> None:

@@ -82,10 +82,10 @@ def answers(backend, image, policy, listen) -> dict[Seccomp, dict]:
     asked = json.dumps({name: words for name, (words, _) in CALLS.items()} | FINE)
     found = {}
     for seccomp in (Seccomp.PLAYER, Seccomp.NONE):
-        order = SandboxSpec(
+        sandbox_spec = SandboxSpec(
             replace(image, command=("python3", "calls.py", asked)), replace(policy, seccomp=seccomp), "t", "j"
         )
-        sandbox = backend.start(order)
+        sandbox = backend.start(sandbox_spec)
         try:
             found[seccomp] = listen.report(sandbox)
         finally:

@@ -27,7 +27,7 @@ class Quick:
 def examined(there, said: bytes = b"6.1.0", image: Image | None = IMAGE, error: Exception | None = None) -> dict:
     """Returns the status of each runtime by its name."""
 
-    def start(order):
+    def start(sandbox_spec):
         if error:
             raise error
         return Quick(said)

@@ -16,13 +16,13 @@ GPU = "GPU-5f1c2b7e-0d3a-4b6c-8f9e-0123456789ab"
 ID = "sha256:" + "ab" * 32
 HOST = container_spec.HostLimits(cpus=4, max_open_files=20_000, cgroup1=True)
 CONFIG = ImageConfig(("python3", "player.py"), "/player", {"PATH": "/opt/bin", "MODEL": "small"})
-ORDER = SandboxSpec(Image(ID, "entry"), SandboxPolicy(), run="run-1", job="job-1")
+SPEC = SandboxSpec(Image(ID, "entry"), SandboxPolicy(), run="run-1", job="job-1")
 PLAIN = {"Os": "linux", "Architecture": "amd64", "Config": {"Cmd": ["python3"], "WorkingDir": "/player"}}
 
 
-def options(order: SandboxSpec = ORDER, host: container_spec.HostLimits = HOST) -> dict:
+def options(sandbox_spec: SandboxSpec = SPEC, host: container_spec.HostLimits = HOST) -> dict:
     """Returns the options of a sandbox with user id 20007."""
-    return container_spec.container_options(order, CONFIG, 20_007, host, "owner")
+    return container_spec.container_options(sandbox_spec, CONFIG, 20_007, host, "owner")
 
 
 def variables(made: dict) -> dict[str, str]:
@@ -39,7 +39,7 @@ def test_a_constant_is_mounted_in_place_of_a_mask():
     bind = {"Type": "bind", "Source": "/files/meminfo", "Target": "/proc/meminfo", "ReadOnly": True}
     assert made["Mounts"] == [bind]
     assert "Mounts" not in options(host=replace(HOST, masked_paths=masks))["HostConfig"]
-    bare = replace(ORDER, policy=replace(ORDER.policy, masked_proc=False))
+    bare = replace(SPEC, policy=replace(SPEC.policy, masked_proc=False))
     assert "Mounts" not in options(bare, host)["HostConfig"]
 
 
@@ -78,7 +78,7 @@ def test_everything_dangerous_is_off():
 def test_each_limit_reaches_the_engine():
     """Memory without swap, processors, processes, files, /tmp and shared memory come from the order."""
     limits = replace(Limits(), memory=10**9, cpus=1.5, pids=77, files=333, tmp=5_000_000, shm=6_000_000)
-    host = options(replace(ORDER, policy=SandboxPolicy(limits)))["HostConfig"]
+    host = options(replace(SPEC, policy=SandboxPolicy(limits)))["HostConfig"]
     ulimits = {entry["Name"]: (entry["Soft"], entry["Hard"]) for entry in host["Ulimits"]}
     assert host["Memory"] == host["MemorySwap"] == 10**9
     assert host["NanoCpus"] == 1_500_000_000
@@ -95,7 +95,7 @@ def test_each_limit_reaches_the_engine():
 
 def test_more_than_the_machine_has_is_not_asked_for():
     """Processors and open files are bounded by what the engine's machine allows: asking for more is an error."""
-    greedy = replace(ORDER, policy=SandboxPolicy(replace(Limits(), cpus=64.0, files=10**6)))
+    greedy = replace(SPEC, policy=SandboxPolicy(replace(Limits(), cpus=64.0, files=10**6)))
     host = options(greedy)["HostConfig"]
     assert host["NanoCpus"] == 4_000_000_000
     assert {"Name": "nofile", "Soft": 20_000, "Hard": 20_000} in host["Ulimits"]
@@ -108,8 +108,8 @@ def test_swappiness_is_for_version_1_groups_only(version1, there):
 
 
 def test_one_device_is_exactly_that_one():
-    """An order with a GPU asks for that one UUID and for nothing by count, and says so in the environment."""
-    made = options(replace(ORDER, device=GPU))
+    """A player with a GPU asks for that one UUID and for nothing by count, and says so in the environment."""
+    made = options(replace(SPEC, device=GPU))
     (request,) = made["HostConfig"]["DeviceRequests"]
     assert request["DeviceIDs"] == [GPU]
     assert request["Count"] == 0
@@ -118,7 +118,7 @@ def test_one_device_is_exactly_that_one():
 
 
 def test_no_device_is_none_at_all():
-    """An order without a GPU requests none, and the GPU hook is told `void` whatever the image says."""
+    """A player without a GPU requests none, and the GPU hook is told `void` whatever the image says."""
     made = options()
     assert made["HostConfig"]["DeviceRequests"] == []
     assert variables(made)["NVIDIA_VISIBLE_DEVICES"] == "void"
@@ -129,7 +129,7 @@ def test_no_device_is_none_at_all():
 def test_what_is_not_one_gpu_is_refused(device):
     """Indices, `all` and lists are not the UUID of one GPU."""
     with pytest.raises(UsageError, match="UUID"):
-        options(replace(ORDER, device=device))
+        options(replace(SPEC, device=device))
 
 
 def test_the_labels_say_whose_it_is():
@@ -145,7 +145,7 @@ def test_the_image_is_started_by_id_with_its_own_command():
     """The container is created from the image's id; the order's command wins over the image's."""
     assert options()["Image"] == ID
     assert options()["Entrypoint"] == ["python3", "player.py"]
-    other = replace(ORDER, image=replace(ORDER.image, command=("other",)))
+    other = replace(SPEC, image=replace(SPEC.image, command=("other",)))
     assert options(other)["Entrypoint"] == ["other"]
     assert options(other)["Cmd"] == []
 
@@ -177,7 +177,7 @@ def test_an_images_environment_is_filtered():
     assert problems == []
     own = {"PATH": "/opt/bin", "PYTHONPATH": "/a:/b", "MODEL": "x=y"}
     assert config.environment == own | {"OMP_NUM_THREADS": "64", "HOSTNAME": "other"}
-    made = container_spec.container_options(ORDER, config, 20_000, HOST)
+    made = container_spec.container_options(SPEC, config, 20_000, HOST)
     assert variables(made)["OMP_NUM_THREADS"] == "1"
     assert variables(made)["HOSTNAME"] == "sandbox"
     assert variables(made)["PATH"] == "/opt/bin"
