@@ -16,7 +16,8 @@ _UNFIT_IMAGE = re.compile(
     r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
 )
 _UNSEEN = re.compile(r"bind source path does not exist")
-_DISK_FULL = re.compile(r"no space left on device", re.IGNORECASE)
+_DISK_FULL = re.compile(r"no space left on device(: unknown)?\W*$", re.IGNORECASE)
+"""How such a failure ends; before that there may be names that are a submission's."""
 
 
 class UnseenFileError(Exception):

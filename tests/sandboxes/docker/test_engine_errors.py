@@ -59,7 +59,10 @@ def test_files_in_the_way_are_the_images(text):
     assert error.unfit
 
 
-@pytest.mark.parametrize("text", [RUNSC_DIED, RUNC_LIMIT, USERS_FOLDER, USERS_LOOP, USERS_LINE])
+NAMED = 'exec: "/no space left on device": permission denied: unknown'
+
+
+@pytest.mark.parametrize("text", [RUNSC_DIED, RUNC_LIMIT, USERS_FOLDER, USERS_LOOP, USERS_LINE, NAMED])
 def test_a_start_that_fails_may_be_anybodys(text):
     """The engine answers that it cannot: because of what it reads of the image, or of what the machine lacks."""
     error = becomes(said(text))
@@ -67,7 +70,10 @@ def test_a_start_that_fails_may_be_anybodys(text):
     assert not error.unfit
 
 
-@pytest.mark.parametrize("error", [said(NO_SPACE), DockerException("x"), requests.ConnectionError("reset")])
+@pytest.mark.parametrize(
+    "error",
+    [said(NO_SPACE), said(f"{SHIM}{NO_SPACE}: unknown"), DockerException("x"), requests.ConnectionError("reset")],
+)
 def test_an_engine_that_fails_is_ours(error):
     """Nothing of it points to the image or the runtime."""
     assert type(becomes(error)) is SandboxLost

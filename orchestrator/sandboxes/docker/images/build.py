@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,8 +36,9 @@ _COLOUR_CODE = re.compile(r"\x1b\[[0-9;]{0,20}m")
 """The engine paints what a step writes to standard error."""
 _HOUSEKEEPING = re.compile(r"Removing intermediate container [0-9a-f]{12}")
 """What the builder says behind each step: behind one that failed, it would be the last of its words."""
+_MIN_FREE_FILES = 100_000
 _DISK_FULL = re.compile(r"no space left on device\W*$", re.IGNORECASE)
-"""How the builder's own failure ends. A step's ends with its exit status, after words that are the submission's."""
+"""How the engine's own failure ends. A step's ends with its exit status, after words that are the submission's."""
 _FREE_SPACE_REMEDY = (
     f"free space (`docker system df`): a build may take {MAX_IMAGE_BYTES} bytes, and {MIN_FREE_BYTES} stay free"
 )
@@ -79,7 +80,7 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
         query = _build_query(build_request, host, account)
         identity = _run_build(engine, query, build_request.context, objection, on_line)
     except (EngineRefusal, RequestCancelled) as error:
-        if objection.disk_full_reason or (isinstance(error, EngineRefusal) and _DISK_FULL.search(str(error))):
+        if objection.disk_full_reason or (isinstance(error, EngineRefusal) and ran_out_of_space(engine, error)):
             raise InfrastructureFault(
                 f"{subject} was not built: {objection.disk_full_reason or error}; {_FREE_SPACE_REMEDY}"
             ) from error
@@ -168,7 +169,7 @@ class _BuildLimits:
     def __init__(self, engine: BuildEngine, seconds: float) -> None:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
-        self._disk = nearest_readable_folder(Path(str(engine.info().get("DockerRootDir") or "/")))
+        self._disk = _engine_disk(engine)
         self._free_before = self._free_bytes()
         self.disk_full_reason = ""
         """Why it ended, where that was our disk; empty as long as it was not."""
@@ -190,6 +191,31 @@ class _BuildLimits:
     def _free_bytes(self) -> int:
         found = os.statvfs(self._disk)
         return found.f_bavail * found.f_frsize
+
+
+class InfoEngine(Protocol):
+    """What measuring its disk needs of the engine. Each call raises SandboxLost when the engine fails."""
+
+    def info(self) -> Mapping[str, Any]:
+        """Returns what it says of itself."""
+        ...
+
+
+def ran_out_of_space(engine: InfoEngine, refusal: EngineRefusal) -> bool:
+    """Returns whether an engine refused because its disk is too small or too full for an image.
+
+    Its words are no evidence alone: they may hold names from a submission, and files have other room of their own that
+    a submission can fill, such as for extended attributes.
+    """
+    if not _DISK_FULL.search(str(refusal)):
+        return False
+    found = os.statvfs(_engine_disk(engine))
+    has_few_files = bool(found.f_files) and found.f_favail < _MIN_FREE_FILES
+    return has_few_files or found.f_bavail * found.f_frsize < MAX_IMAGE_BYTES + MIN_FREE_BYTES
+
+
+def _engine_disk(engine: InfoEngine) -> Path:
+    return nearest_readable_folder(Path(str(engine.info().get("DockerRootDir") or "/")))
 
 
 def nearest_readable_folder(path: Path) -> Path:

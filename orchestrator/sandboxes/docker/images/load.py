@@ -6,7 +6,6 @@ before, and it has to be the id that the engine reports afterwards.
 """
 
 import io
-import re
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +25,12 @@ from orchestrator.sandboxes.docker.engine_http import (
     engine_request,
     progress_messages,
 )
+from orchestrator.sandboxes.docker.images.build import ran_out_of_space
 from orchestrator.sandboxes.image_files import image_config
 from orchestrator.sandboxes.image_files.image_config import REMEDY
 
 TIMEOUT_SECONDS = 1800.0
 _UNTAG_TIMEOUT_SECONDS = 60.0
-_DISK_FULL = re.compile(r"no space left", re.IGNORECASE)
 
 
 class LoadEngine(Protocol):
@@ -41,6 +40,10 @@ class LoadEngine(Protocol):
 
     def version(self) -> str:
         """Returns the version of its interface that is spoken."""
+        ...
+
+    def info(self) -> Mapping[str, Any]:
+        """Returns what it says of itself."""
         ...
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
@@ -62,7 +65,7 @@ def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[I
     except RequestCancelled as error:
         raise SandboxLost(f"loading {printable(tag)}: {error}") from error
     except EngineRefusal as error:
-        if _DISK_FULL.search(str(error)):
+        if ran_out_of_space(engine, error):
             raise InfrastructureFault(f"the engine's disk is full: {error}; free space (`docker system df`)") from error
         raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", REMEDY)]) from error
     found = engine.image(tag)

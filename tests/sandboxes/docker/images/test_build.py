@@ -52,7 +52,7 @@ def test_hostile_words_are_harmless() -> None:
 @pytest.fixture
 def disk(monkeypatch) -> SimpleNamespace:
     """A disk whose free bytes a test sets."""
-    found = SimpleNamespace(f_bavail=100 * GIB, f_frsize=1)
+    found = SimpleNamespace(f_bavail=100 * GIB, f_frsize=1, f_files=10**7, f_favail=10**6)
     monkeypatch.setattr(os, "statvfs", lambda _: found)
     return found
 
@@ -113,11 +113,6 @@ def test_a_build_begins_with_free_space_only(disk, outcome) -> None:
 @pytest.mark.parametrize(
     ("error", "fault"),
     [
-        (EngineRefusal("write /var/lib/docker/tmp/x: no space left on device"), InfrastructureFault),
-        (
-            EngineRefusal("Error processing tar file(exit status 1): write /x: No space left on device."),
-            InfrastructureFault,
-        ),
         (EngineRefusal("The command '/bin/sh -c echo no space left on device' returned a non-zero code: 1"), Rejected),
         (EngineRefusal("COPY failed: stat no space left on device: file does not exist"), Rejected),
         (RequestCancelled("it took 21474836481 bytes of the disk, at most 21474836480"), Rejected),
@@ -125,9 +120,32 @@ def test_a_build_begins_with_free_space_only(disk, outcome) -> None:
     ],
 )
 def test_whose_fault_a_failed_build_is(outcome, error, fault) -> None:
-    """The builder's own words for a full disk are ours; what a step says of one is the submission's."""
+    """What a step says of a full disk is the submission's, and so is a build that was ended."""
     with pytest.raises(fault):
         outcome(error)
+
+
+@pytest.mark.parametrize(
+    ("space", "fault"),
+    [
+        ({"f_bavail": MAX_IMAGE_BYTES}, InfrastructureFault),
+        ({"f_favail": 1000}, InfrastructureFault),
+        ({"f_favail": 0, "f_files": 0}, Rejected),
+        ({}, Rejected),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "write /var/lib/docker/tmp/x: no space left on device",
+        "Error processing tar file(exit status 1): write /x: No space left on device.",
+    ],
+)
+def test_words_of_a_full_disk_are_compared_with_the_disk(disk, outcome, words, space, fault) -> None:
+    """A file system has other room that a submission can fill, such as for attributes of its files."""
+    vars(disk).update(space)
+    with pytest.raises(fault, match="(?i)no space" if fault is Rejected else "free space"):
+        outcome(EngineRefusal(words))
 
 
 def test_a_disk_that_ran_full_is_ours(disk, outcome, monkeypatch) -> None:

@@ -1,12 +1,17 @@
 """What is left of an image's configuration when it is brought in."""
 
 import json
+import os
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.errors import Rejected
+from orchestrator.errors import InfrastructureFault, Rejected
+from orchestrator.sandboxes.base import ImageLayer
+from orchestrator.sandboxes.docker.engine_http import EngineRefusal
 from orchestrator.sandboxes.docker.images import load
 from orchestrator.sandboxes.image_files import image_config
 
@@ -85,3 +90,27 @@ def test_layers_are_those_of_the_configuration():
     """Other layers than the configuration names are refused before anything is sent."""
     with pytest.raises(Rejected, match="not those that its configuration names"):
         load.load_image(None, WHOLE, [], "x:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "free", "fault"),
+    [
+        ("open /no space left on device/x: not a directory", 0, Rejected),
+        ("link /no space left on device /a: no such file or directory", 0, Rejected),
+        ("write /x: no space left on device", 0, InfrastructureFault),
+        ("no space left on device", 10**12, Rejected),
+    ],
+)
+def test_no_name_of_a_file_makes_a_refusal_ours(monkeypatch, words, free, fault):
+    """What the engine cannot unpack is refused, and not tried again and again because of what its files are called."""
+
+    @contextmanager
+    def refused(*_, **__):
+        raise EngineRefusal(f"Error processing tar file(exit status 1): {words}")
+        yield
+
+    monkeypatch.setattr(load, "engine_request", refused)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_frsize=1, f_files=0, f_favail=0))
+    engine = SimpleNamespace(path="", version=lambda: "1.41", info=dict)
+    with pytest.raises(fault):
+        load.load_image(engine, WHOLE, [ImageLayer(LAYER, 0, lambda: iter(()))], "x:1")
