@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from orchestrator.measures import uncertainty
 
@@ -216,3 +216,42 @@ def test_rank_ranges_say_something(cells):
     comparison = uncertainty.compare_rows(attacks[:, drawn], more_is_better=True)
     widths = [each.worst - each.best for each in comparison.ranges]
     assert widths == [0] * 5 if gaps.min() > 10 else max(widths) > 0
+
+
+def exact_coverage(intervals, first, last):
+    """Returns the least, the largest and the mean coverage of intervals of counts 0 to n, for rates in between.
+
+    Coverage jumps at the limits of the intervals, so it is computed on both sides of each.
+    """
+    counts = np.arange(len(intervals.low))
+    limits = np.concatenate([intervals.low, intervals.high])
+    even = np.linspace(first, last, 2001)
+    rates = np.unique(np.concatenate([even, *(limits + side for side in (-1e-9, 1e-9))]))
+    rates = rates[(first <= rates) & (rates <= last)]
+    inside = (intervals.low <= rates[:, None]) & (rates[:, None] <= intervals.high)
+    found = (binom.pmf(counts, len(counts) - 1, rates[:, None]) * inside).sum(axis=1)
+    return found.min(), found.max(), np.interp(even, rates, found).mean()
+
+
+@pytest.mark.parametrize(
+    ("pictures", "first", "last", "expected"),
+    [(1000, 1, 3, (93.4, 97.0, 95.1)), (1000, 10, 90, (94.4, 95.8, 95.1)), (100, 1, 3, (93.9, 100.0, 99.3))],
+)
+def test_the_coverage_of_one_delta_is_what_the_page_says(pictures, first, last, expected):
+    """docs/statistics.md has these limits, and some of the means: an attack makes wrong what was right, or nothing."""
+    lost = np.arange(pictures) >= np.arange(pictures + 1)[:, None]
+    intervals = uncertainty.delta_intervals(np.ones(pictures, np.bool_), lost)
+    assert exact_coverage(of_shares(intervals, 100), first / 100, last / 100) == pytest.approx(
+        np.array(expected) / 100, abs=0.0005
+    )
+
+
+def test_the_coverage_of_wilsons_interval_is_what_the_page_says():
+    """With 1000 pictures, for accuracies of 90 % to 99 %."""
+    intervals = uncertainty.accuracy_intervals(np.arange(1001), 1000)
+    assert exact_coverage(intervals, 0.9, 0.99) == pytest.approx((0.938, 0.966, 0.95), abs=0.0005)
+
+
+def of_shares(intervals, unit):
+    """Returns intervals in shares of a unit."""
+    return uncertainty.Intervals(intervals.low / unit, intervals.high / unit, intervals.level)

@@ -18,7 +18,7 @@ from orchestrator.formats.warmup.rules import (
 )
 
 _COVERED = {
-    CoverageReading.EXACT: "Exactly 80 % are kept; of two that are equally sure the earlier one is.",
+    CoverageReading.EXACT: "Exactly 80 %, rounded up, are kept; of two that are equally sure the earlier one is.",
     CoverageReading.REFERENCE: "All that are as sure as the last of these 80 % are kept, as in 2018.",
 }
 _AXES = {Reading.INTENDED: "", Reading.REFERENCE: " The three axes are mixed up as in the code of 2018."}
