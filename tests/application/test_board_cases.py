@@ -1,6 +1,7 @@
 """What waits for the review board of an unrestricted contest, and what the record says of prizes (U8, U10)."""
 
 from orchestrator.application.contests import board_cases
+from orchestrator.application.grading.picture_raters import AskedItem, open_items
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role, RoleGranted
 from orchestrator.domain.season import Season
 from orchestrator.formats.unrestricted import commands, events
@@ -107,6 +108,25 @@ def test_a_team_does_not_withdraw_a_defence_whose_stake_somebody_may_win() -> No
     contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d2", "transfer 7")))
     contest.wait(days=8)
     assert (obstacle(contest, "d1"), obstacle(contest, "d2")) == ("", "its stake is not settled yet (U9)")
+
+
+def test_a_report_of_an_appeals_new_rater_stops_the_panel_and_is_told_to_the_board() -> None:
+    """Nobody else is asked about the picture (U6), and the members read that the panel cannot decide (U8)."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    case = f"appeal:{handle(1)}"
+    contest.must(contest.propose(events.PanelCalled(actor="b1", member="b1", appeal=handle(1))))
+    asked = AskedItem(handle(1), handle(1), 5)
+    assert list(open_items(contest.state, "r9")) == [asked]
+    body = {"picture": handle(1), "appeal": handle(1), "answers": None}
+    contest.must(contest.propose(events.PictureRated(actor="r8", rater="r8", **body)))
+    assert list(open_items(contest.state, "r9")) == []
+    [line] = board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
+    assert line.id == case
+    assert line.title.endswith("by owls; a new rater reported the picture, so the board has to vote")
+    contest.must(contest.vote(f"{case}:invalid", "b1", "b2"))
+    contest.must(contest.done(commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), None, "Harm.")))
+    assert contest.status(1) == "invalid"
 
 
 def recuse(contest: SimulatedContest, *members: str) -> None:

@@ -340,7 +340,9 @@ def _reports(state: State) -> Iterator[CaseLine]:
 
 def _appeals(state: State) -> Iterator[CaseLine]:
     for name in state.open_appeals:
-        yield CaseLine(f"appeal:{name}", f"picture {state.appeals[name].picture}, by {state.appeals[name].team}")
+        appeal = state.appeals[name]
+        reported = "; a new rater reported the picture, so the board has to vote" if appeal.is_reported else ""
+        yield CaseLine(f"appeal:{name}", f"picture {appeal.picture}, by {appeal.team}{reported}")
 
 
 def _confirmations(state: State) -> Iterator[CaseLine]:

@@ -112,7 +112,7 @@ def open_items(state: State, rater: str) -> Iterator[AskedItem]:
         missing = state.rules.validity.appeal_raters - len(appeal.panel)
         picture = state.pictures[appeal.picture]
         known = {each.rater for each in (*picture.ratings, *appeal.panel)}
-        if appeal.has_panel and missing > 0 and rater not in known:
+        if appeal.has_panel and missing > 0 and rater not in known and not appeal.is_reported:
             yield AskedItem(picture.id, name, missing)
     for name in state.unsettled:
         picture = state.pictures[name]

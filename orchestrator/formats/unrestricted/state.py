@@ -164,6 +164,11 @@ class Appeal:
         """Whether the appeal was decided."""
         return self.decision is not None
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether a rater of the panel reported the picture. Nobody else is asked then, and the board decides."""
+        return any(each.answers is None for each in self.panel)
+
 
 @dataclass
 class State:
