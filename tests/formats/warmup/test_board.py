@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orchestrator.domain.contest_format import Observations
+from orchestrator.domain.contest_format import Eligibility, Observations
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.queries import QueryRecord
 from orchestrator.domain.submissions import Roster, Side
@@ -34,6 +34,22 @@ def test_a_baseline_is_shown_and_takes_no_rank_and_no_prize() -> None:
     shown = {row.submission: (row.rank, row.prize_rank, row.reason) for row in board.rows}
     assert shown == {"handed-in": (1, 1, ""), "shipped": (None, None, "baseline")}
     assert all(row.score is not None for row in board.rows)
+
+
+def test_of_equal_scores_the_earlier_submission_ranks_first() -> None:
+    """The order of the contest's ledger decides, not that of the roster (A16)."""
+    warmup = Warmup(WarmupRules())
+    attacks = [None, *(attack.name for attack in warmup.organizer_attacks())]
+    observed = Observations(
+        Roster(tuple(entry(name, Side.DEFENCE) for name in ("a", "b", "c"))),
+        {},
+        eligibilities={name: Eligibility(receipt_number=number) for name, number in (("a", 3), ("b", 1), ("c", 2))},
+        labels=np.ones(PICTURES, np.int64),
+        answers_of=lambda name: {Cell(name, attack): np.ones(PICTURES, np.int32) for attack in attacks},
+        scores_of=lambda name: {Cell(name, attack): np.eye(2, dtype=np.float32)[[1] * PICTURES] for attack in attacks},
+    )
+    (board,) = warmup.leaderboards(observed)
+    assert [(row.submission, row.rank) for row in board.rows] == [("b", 1), ("c", 2), ("a", 3)]
 
 
 def test_a_column_is_called_as_the_attack_is_in_the_cells() -> None:
