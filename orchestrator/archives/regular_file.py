@@ -21,8 +21,11 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}; give the path of an archive") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise UsageError(f"{path} is a folder; pack it, and give the path of the archive")
         raise UsageError(f"{path} is no regular file; give the path of an archive")
     with os.fdopen(handle, "rb") as file:
         yield file

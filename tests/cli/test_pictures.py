@@ -75,7 +75,7 @@ def test_hidden_pictures_of_a_tournament_are_not_written(tmp_path) -> None:
     ("name", "words", "code"),
     [
         ("missing.zip", "missing.zip", 2),
-        ("folder", "folder is no regular file; give the path of an archive", 2),
+        ("folder", "folder is a folder; pack it, and give the path of the archive", 2),
         ("contest.yaml", "archive: no zip; pack it with", 1),
     ],
 )
