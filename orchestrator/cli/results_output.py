@@ -1,5 +1,6 @@
 """Prints boards, the matrix and progress on a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
@@ -136,9 +137,13 @@ def print_alarms(document: Results, indent: str = "") -> None:
     """Prints failures that make the boards meaningless until they are corrected, and jobs that wait for another run."""
     for alarm in document.alarms:
         console.print_sentences(out, f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}")
-    for part in document.waiting:
-        reason = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
-        out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {reason}", soft_wrap=True)
+    jobs = Counter(
+        f"{safe_text(part.submission)}, {part.stage} {part.code}: {safe_text(part.message, 1000)}"
+        for part in document.waiting
+    )
+    for reason, count in jobs.items():
+        times = "" if count == 1 else f" ({count} jobs)"
+        out.print(f"{indent}[bold red]waits:[/] {reason}{times}", soft_wrap=True)
 
 
 def print_failed_baselines(documents: list[Results]) -> None:

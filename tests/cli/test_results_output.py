@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.cli import console, results_output
 from orchestrator.cli.tables import Column, fitting_tables
-from orchestrator.scoring.results_file import ColumnPart, ValuePart
+from orchestrator.scoring.results_file import ColumnPart, ValuePart, WaitingPart
 from tests.reports.pages import results_of
 
 
@@ -29,6 +29,18 @@ def test_a_board_of_many_columns_is_several_tables(capsys, monkeypatch, width, c
     if tables > 1:
         assert all(f"{n + 0.125:.4f}".rstrip("0") in text for n in range(count))
         assert "…" not in text
+
+
+def test_jobs_that_wait_for_one_reason_are_one_line(capsys) -> None:
+    """A defence that cannot start waits with the job of each attack, and says why once."""
+    lost = {"submission": "shield", "stage": "classify", "code": "sandbox-lost", "message": "its copy is gone"}
+    waiting = [WaitingPart(**lost, job=f"job{n}") for n in range(3)]
+    other = WaitingPart(**lost | {"message": "the engine ended"}, job="job3")
+    results_output.print_alarms(results_of().model_copy(update={"alarms": [], "waiting": [*waiting, other]}))
+    assert capsys.readouterr().out.splitlines() == [
+        "waits: shield, classify sandbox-lost: its copy is gone (3 jobs)",
+        "waits: shield, classify sandbox-lost: the engine ended",
+    ]
 
 
 def matrix_lines(results, capsys) -> list[list[str]]:
