@@ -222,8 +222,12 @@ class Observations:
 
     def complete(self, defence: str, attack: str | None = None) -> bool:
         """Returns whether no picture of a cell was left out because faults of the defence took too long (A7)."""
-        found = self.tally(defence, attack)
-        return found is None or found.complete
+        return not self._incomplete_cells or Cell(defence, attack) not in self._incomplete_cells
+
+    @cached_property
+    def _incomplete_cells(self) -> frozenset[Cell]:
+        """The cells of which a picture was not played: nearly always none, and a large round has 90,000 cells."""
+        return frozenset(cell for cell, tally in self.tallies.items() if not tally.complete)
 
     def accuracy(self, defence: str, attack: str | None = None) -> Fraction | None:
         """Returns one cell's accuracy, None if it is not played yet."""
