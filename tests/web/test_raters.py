@@ -211,6 +211,16 @@ def test_answers_that_do_not_fit_are_refused(rating, changed):
     assert not [e for e in events_of(rating) if isinstance(e, GradeGiven)]
 
 
+def test_a_refused_answer_stays_chosen(rating):
+    """Where one question has no answer, the other stays answered; the page says in one line which one is missing."""
+    page = rating.client.get("/rate/next/")
+    refused = send(rating, page, class_index="4", proper="").content.decode()
+    assert re.findall(r'name="(\w+)" value="(\w+)"[^>]* checked', refused) == [("class_index", "4")]
+    assert "problem" not in refused
+    assert "has no answer" in refused
+    assert " checked" not in send(rating, page, stamp="made-up").content.decode()
+
+
 def test_nobody_looked_longer_than_the_server_waited(rating):
     """A browser's claim of a long look counts as the time between the page and its answer."""
     page = rating.client.get("/rate/next/")

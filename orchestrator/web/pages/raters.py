@@ -4,8 +4,9 @@ No page of a rater names a submission, a team or another rater's answer: a rando
 pages of all items of a kind have the same form.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from django import forms
 from django.contrib import messages
@@ -17,13 +18,14 @@ from orchestrator.application.grading import human_grading, raters
 from orchestrator.application.grading.rating_desk import RaterView
 from orchestrator.domain import recusal
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.human_grading import GradingProgress, RatedItem, RaterProgress
+from orchestrator.domain.human_grading import GivenAnswer, GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, SparringError, UsageError
 from orchestrator.web import rating
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
+from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 
 PICTURE_SECONDS = 600
@@ -51,7 +53,7 @@ def next_item(visit: Visit) -> HttpResponseBase:
     except rating.StaleForm:
         return _item_page(visit, "This page was open too long, or the service was restarted. Answer here instead.")
     except (Rejected, UsageError) as error:
-        return _item_page(visit, str(error))
+        return _item_page(visit, problem_text(error), sent.given)
     return _see_other("rate-next")
 
 
@@ -91,19 +93,29 @@ def _view(visit: Visit) -> tuple[RaterView | None, str]:
         return None, ""  # people do not grade in this contest, so nothing waits
 
 
-def _item_page(visit: Visit, refused: str = "") -> HttpResponseBase:
-    """Returns the page of the rater's current item, with the reason why an answer was refused."""
+def _item_page(visit: Visit, refused: str = "", given: GivenAnswer | None = None) -> HttpResponseBase:
+    """Returns the page of the rater's current item, with the reason why an answer was refused.
+
+    What was chosen stays chosen if the refused answer is about this item.
+    """
     view, problem = _view(visit)
     status = _REFUSED if refused else 200
     if view is None:
         return render(visit, "rate/start.html.j2", rater=None, problem=refused or problem, minutes=0, status=status)
     if view.own.next is None:
         return render(visit, "rate/done.html.j2", rater=view, problem=refused, status=status)
-    return _render_item(visit, view, view.own.next, refused=refused)
+    chosen = given.choices if given is not None and given.token == view.own.next.token else {}
+    return _render_item(visit, view, view.own.next, refused=refused, chosen=chosen)
 
 
 def _render_item(
-    visit: Visit, view: RaterView, item: RatedItem, *, corrects: bool = False, refused: str = ""
+    visit: Visit,
+    view: RaterView,
+    item: RatedItem,
+    *,
+    corrects: bool = False,
+    refused: str = "",
+    chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
     own, now = view.own, visit.site.clock()
     response = render(
@@ -115,6 +127,7 @@ def _render_item(
         following=own.next if corrects else own.following,
         corrects=corrects,
         refused=refused,
+        chosen=chosen,
         may_correct=not corrects and own.may_correct(now),
         stamp=rating.stamp(item, now),
         minutes=rating.minutes_left(own),
