@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpResponseBase
+from django.urls import reverse
 
 from orchestrator import redaction
 from orchestrator.application.contests import appeals, round_states
@@ -55,6 +56,7 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
             title="This appeal is not for you",
             text=text,
             lost=typed_in_request(visit.request),
+            link=(reverse("review"), "To the appeals"),
             status=403,
         )
     form, problem = DecisionForm(visit.request.POST or None), ""
