@@ -53,7 +53,10 @@ _UNFIT_IMAGE = re.compile(
     r"outside of rootfs|cannot mkdir|permission denied",
     re.IGNORECASE,
 )
-_DISK_FULL = re.compile(r"no space left on device|cannot allocate memory|resource temporarily", re.IGNORECASE)
+_NO_ROOM = re.compile(
+    r"(no space left on device|cannot allocate memory|resource temporarily unavailable)\W*$", re.IGNORECASE
+)
+"""How a failure for lack of room ends; before that there may be names that are a submission's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,9 @@ def start_container(
         said = printable(mount_log.read_text("utf-8", "replace"), 600)
         raise SandboxLost(f"an image cannot be mounted: {said}")
     if done.returncode:
-        said = _logged_errors(log)
-        if _DISK_FULL.search(said):
+        errors = _logged_errors(log)
+        said = printable("; ".join(errors), 600) if errors else "it said nothing"
+        if any(_NO_ROOM.search(error) for error in errors):
             raise SandboxLost(f"{runtime} failed to start a container: {said}")
         raise StartFailedError(f"{runtime} failed to start it: {said}", unfit=bool(_UNFIT_IMAGE.search(said)))
     pid = int(pid_file.read_text("ascii"))
@@ -159,16 +163,16 @@ def version(runtime: Runtime = Runtime.RUNC) -> str:
     return printable(done.stdout.decode("utf-8", "replace").partition("\n")[0], 100)
 
 
-def _logged_errors(log: Path) -> str:
-    """Returns the messages that the runtime logged as errors, printable, the last ones if there are many."""
+def _logged_errors(log: Path) -> list[str]:
+    """Returns the messages that the runtime logged as errors, the last ones if there are many."""
     try:
         text = log.read_bytes()[-_MAX_LOG_BYTES:].decode("utf-8", "replace")
     except OSError:
-        return "it said nothing"
+        return []
     messages = []
     for line in text.replace("}{", "}\n{").splitlines():  # gVisor writes no line ends between its entries
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             entry = json.loads(line)
             if entry["level"] in {"error", "fatal"}:
                 messages.append(str(entry["msg"]))
-    return printable("; ".join(messages[-_MAX_MESSAGES:]), 600) if messages else "it said nothing"
+    return messages[-_MAX_MESSAGES:]
