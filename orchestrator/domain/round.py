@@ -94,7 +94,7 @@ class Round:
                     self.jobs[job.id] = job
                     if job.stage is Stage.QUERY:
                         self.query_jobs |= {Cell(cell.defence, cell.attack): job.id for cell in job.cells}
-                    for submission in _who_plays(job):
+                    for submission in playing_submissions(job):
                         self.planned_jobs_of.setdefault(submission, []).append(job)
                         self.jobs_of.setdefault(submission, {})[job.id] = job
                 again = self.planned_jobs_of.keys()
@@ -133,7 +133,7 @@ class Round:
                 self.judgements.append(event)
 
 
-def _who_plays(job: events.JobRecord) -> list[str]:
+def playing_submissions(job: events.JobRecord) -> list[str]:
     """Returns the submissions that play in a job: its own, and in a query job the attacks."""
     attacks = [cell.attack for cell in job.cells if cell.attack] if job.stage is Stage.QUERY else []
     return [job.submission, *attacks]

@@ -459,6 +459,28 @@ def test_stages_are_counted_by_their_jobs_and_cells(contest):
     ledger.close()
 
 
+def test_a_submission_that_waits_is_counted_until_it_plays_again(contest):
+    """After one was parked the rest of the round is planned without it; a plan with it tries it again."""
+    place = seasons.ContestFolder(contest).round("initial", "digits")
+    place.create()
+    others = events.JobRecord(id="others", stage=Stage.CLASSIFY, submission="others")
+    lost = events.JobRecord(id="lost", stage=Stage.PERTURB, submission="lost")
+    parked = events.JobParked(job="lost", stage=Stage.PERTURB, submission="lost", code="backend", message="no engine")
+    counts = JobCounts()
+    ledger = place.ledger()
+
+    def waiting_after(*appended: events.Event) -> list[str]:
+        ledger.append(*appended, time=format_time(NOON))
+        for entry in ledger.read():
+            counts.apply(entry)
+        return [job.submission for job in counts.waiting]
+
+    assert waiting_after(events.PlanMade(jobs=[lost, others]), parked) == ["lost"]
+    assert waiting_after(events.PlanMade(jobs=[others])) == ["lost"]
+    assert waiting_after(events.PlanMade(jobs=[lost, others])) == []
+    ledger.close()
+
+
 @pytest.mark.slow
 def test_the_command_says_the_same(contest):
     """`sparring status` has the counts, in words and as JSON, and makes no folder of a round."""

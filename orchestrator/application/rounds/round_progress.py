@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
+from orchestrator.domain.round import playing_submissions
 from orchestrator.domain.season import RoundRequest, Season
 from orchestrator.domain.text import counted_noun
 from orchestrator.intake.contest_file import Contest
@@ -129,7 +130,9 @@ class JobCounts:
                 # A replay asks about cells that were classified already.
                 classified = {job.id: 0 if job.stage is Stage.REPLAY else len(job.cells) for job in jobs}
                 self._planned = {job.id: _PlannedJob(job.stage, classified[job.id]) for job in jobs}
-                self._parked = {}
+                again = {submission for job in jobs for submission in playing_submissions(job)}
+                # The rest of a round is planned without a submission that waits.
+                self._parked = {job: event for job, event in self._parked.items() if event.submission not in again}
             case events.JobFinished(job=job):
                 self._finished.add(job)
                 self._parked.pop(job, None)
