@@ -90,17 +90,20 @@ class Part:
 
 
 class _RunningDigests:
-    """The running digests of uploads, so that no file is read again at its end. A lost one is computed again."""
+    """The running digests of uploads, so that no file is read again at its end. A lost one is computed again.
+
+    Where several processes serve a contest, each has digests of its own and reads only what the others wrote since.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[int, hashlib._Hash]] = OrderedDict()
 
-    def get(self, upload: str, offset: int) -> "hashlib._Hash | None":
-        """Returns a copy of the digest of an upload's first `offset` bytes, to be updated; None if it is not known."""
+    def get(self, upload: str, offset: int) -> "tuple[int, hashlib._Hash]":
+        """Returns how many of an upload's first `offset` bytes were digested, and a copy of their digest."""
         with self._lock:
-            known = self._known.get(upload)
-            return known[1].copy() if known is not None and known[0] == offset else None
+            size, digest = self._known.get(upload, (0, None))
+            return (size, digest.copy()) if digest is not None and size <= offset else (0, hashlib.sha256())
 
     def put(self, upload: str, offset: int, digest: "hashlib._Hash") -> None:
         """Keeps a digest. If there are too many, drops that of the upload which was written to longest ago."""
@@ -183,11 +186,11 @@ def prepare(upload: Upload) -> None:
 
     Does nothing while another request writes to the file. Raises FileNotFoundError if the file is gone.
     """
-    if upload.arrival or not upload.offset or _digests.get(upload.public_id, upload.offset) is not None:
+    if upload.arrival or _digests.get(upload.public_id, upload.offset)[0] == upload.offset:
         return
     with suppress(UploadRefused), _held_file(upload.public_id) as file:
         upload.refresh_from_db()
-        _digests.put(upload.public_id, upload.offset, _digest_of_start(file, upload.offset))
+        _digests.put(upload.public_id, upload.offset, _digest_up_to(file, upload.public_id, upload.offset))
 
 
 def write_part(site: ContestSite, account: Account, upload: Upload, part: Part) -> Upload:
@@ -213,7 +216,7 @@ def write_part(site: ContestSite, account: Account, upload: Upload, part: Part) 
             if upload.arrival and part.offset == upload.size:
                 return upload
             _require_fitting(upload, part.offset, part.size)
-            digest = _digests.get(upload.public_id, part.offset) or _digest_of_start(file, part.offset)
+            digest = _digest_up_to(file, upload.public_id, part.offset)
             written = _write(file, upload, part.content, digest)
             Upload.objects.filter(pk=upload.pk).update(offset=part.offset + written, expires=site.clock() + LIFETIME)
             upload.offset = part.offset + written
@@ -339,10 +342,11 @@ def _creating() -> Iterator[None]:
         yield
 
 
-def _digest_of_start(file: BinaryIO, size: int) -> "hashlib._Hash":
-    """Returns the digest of the first `size` bytes of a file."""
-    file.seek(0)
-    digest, left = hashlib.sha256(), size
+def _digest_up_to(file: BinaryIO, public_id: str, offset: int) -> "hashlib._Hash":
+    """Returns the digest of the first `offset` bytes of an upload; reads only those that were not digested before."""
+    start, digest = _digests.get(public_id, offset)
+    file.seek(start)
+    left = offset - start
     while left and (piece := file.read(min(left, _PIECE_BYTES))):
         digest.update(piece)
         left -= len(piece)

@@ -141,6 +141,27 @@ def test_a_digest_that_was_lost_is_computed_again(contest, team, monkeypatch):
     assert len(arrived(contest)) == 1
 
 
+def test_each_process_reads_a_part_at_most_once(contest, team, monkeypatch):
+    """Of two processes that write in turns, each reads what the other wrote since, not the whole file again.
+
+    The first process digested the first part before that part changes on the disk here, so it must not read it again.
+    """
+    from orchestrator.web import uploads
+
+    one, other = uploads._RunningDigests(), uploads._RunningDigests()
+    path = team.upload_path(team.begin_upload(DATA))
+    monkeypatch.setattr(uploads, "_digests", one)
+    team.patch(path, 0, DATA[:40_000])
+    monkeypatch.setattr(uploads, "_digests", other)
+    team.patch(path, 40_000, DATA[40_000:70_000])
+    with uploads._path(path.rpartition("/")[2]).open("r+b") as file:
+        file.write(b"?" * 40_000)
+    monkeypatch.setattr(uploads, "_digests", one)
+    assert team.head(path)["Upload-Offset"] == "70000"
+    assert team.patch(path, 70_000, DATA[70_000:]).status_code == 204
+    assert len(arrived(contest)) == 1
+
+
 def test_bytes_behind_the_offset_are_forgotten(contest, team):
     """A process that was killed between the file and the row left some."""
     from orchestrator.web import uploads
