@@ -64,7 +64,7 @@ def wait_seconds(kind: RequestKind, who: str, now: datetime) -> int:
 
     Args:
         kind: the kind of request.
-        who: the bucket's owner: a token, an account, a team or an address. Only its digest is kept.
+        who: the bucket's owner: a person, a team or an address. Only its digest is kept.
         now: the time of day.
     """
     limit = LIMITS[kind]

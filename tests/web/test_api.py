@@ -503,6 +503,19 @@ def test_too_many_requests_are_put_off(team, clock, monkeypatch):
     assert [team.get("/me").status_code for _ in range(2)] == [200, 429]
 
 
+def test_another_token_is_no_new_bucket(team, others, clock, monkeypatch):
+    """A person has fifty tokens and can make new ones; what counts is whose they are."""
+    from orchestrator.web import rate_limits, tokens
+    from orchestrator.web.rate_limits import Limit, RequestKind
+    from tests.web.api_client import Api
+
+    monkeypatch.setitem(rate_limits.LIMITS, RequestKind.READ, Limit(2, 60, "for this test"))
+    assert [team.get("/me").status_code for _ in range(2)] == [200, 200]
+    second = tokens.issue(team.account, "second", tokens.Scope.READ, now=clock.now, lifetime=timedelta(days=1))
+    assert codes(Api(team.account, second).get("/me")) == (429, "too-many-requests")
+    assert others.get("/me").status_code == 200
+
+
 def test_a_bucket_is_counted_once_by_many_threads(team, clock, monkeypatch):
     """Of forty at once, exactly as many pass as may."""
     from django.db import connection

@@ -27,7 +27,7 @@ class Caller:
     actor: Actor
     token: ApiToken | None
     budget: str
-    """The owner of the rate limits that these requests count against: a token or an address."""
+    """The owner of the rate limits that these requests count against: the token's person, or an address."""
 
     @property
     def account(self) -> Account:
@@ -101,7 +101,7 @@ class TokenAuth(HttpBearer):
             raise ApiProblem(403, "scope", problem)
         season = site.season()
         actor = actor_of_account(row.account, season)
-        return _counted(request, Caller(site, season, actor, row, f"token {row.public_id}"))
+        return _counted(request, Caller(site, season, actor, row, actor.person))
 
 
 def _counted(request: HttpRequest, caller: Caller) -> Caller:
