@@ -4,7 +4,7 @@
     python examples/attack-set/season.py OUT --pictures ZIP --surrogate WEIGHTS --hidden WEIGHTS
 
 Without pictures of your own it plays on the handwritten digits that scikit-learn ships. OUT/cup becomes the contest's
-folder, OUT/hand_ins what the three teams hand in, OUT/pages and OUT/more_pages_N the raters' pages, OUT/full what is
+folder, OUT/hand_ins what the three teams submit, OUT/pages and OUT/more_pages_N the raters' pages, OUT/full what is
 published. The raters do not exist: what each of them says is in `recorded_answers.npz`. README.md tells what happens
 and why.
 """
@@ -72,7 +72,7 @@ def make_contest(out: Path, given: argparse.Namespace) -> Path:
 
 
 def make_hand_ins(cup: Path, folder: Path, surrogate: Path) -> None:
-    """Makes what the teams hand in: the pictures as they are, and after one and after twenty steps on the surrogate."""
+    """Makes what the teams submit: the pictures as they are, and after one and after twenty steps on the surrogate."""
     folder.mkdir()
     samples = Contest(cup / "contest.yaml").load_samples()
     task = SimpleNamespace(shape=samples.shape, classes=samples.classes, threads=1)

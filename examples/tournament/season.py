@@ -2,7 +2,7 @@
 
     python examples/tournament/season.py OUT
 
-OUT/cup becomes the contest's folder, OUT/hand_ins what the teams hand in, OUT/sealed and OUT/full what is published.
+OUT/cup becomes the contest's folder, OUT/hand_ins what the teams submit, OUT/sealed and OUT/full what is published.
 README.md tells what happens and why. The commands run in this process, which saves their start; typed into a shell they
 do the same.
 """
@@ -28,7 +28,7 @@ DEFENCE = ("defence.py", "judges.py", "views.py", "model.npz")
 
 @dataclass(frozen=True)
 class Entry:
-    """What a team hands in for a task. `command` is what follows `python attack.py` or `python defence.py`."""
+    """What a team submits for a task. `command` is what follows `python attack.py` or `python defence.py`."""
 
     team: str
     task: str

@@ -50,7 +50,7 @@ PICTURES = {
     "wolves-w05": ("Wolves", 140),
     **{f"bears-w{week:02}": ("Bears", value) for week, value in enumerate([70, 60, 230, 50, 220, 40], start=6)},
 }
-"""What teams hand in: picture -> its team and its brightness."""
+"""What teams submit: picture -> its team and its brightness."""
 RATINGS = json.loads((HERE / "recorded_ratings.json").read_text("utf-8"))
 """Picture -> rater -> what they see, whether they are sure, and the side of the box that they draw."""
 HOW = RunOptions(backend="process", slots=2, allow_unisolated=True)
@@ -108,7 +108,7 @@ class Play:
         self.propose(*(events.VoteCast(actor=each, question=question, member=each, in_favour=True) for each in members))
 
     def add_team(self, team: str, *, attacks: bool = False) -> None:
-        """Adds a team of one person; with a preprint it may hand in pictures (U4)."""
+        """Adds a team of one person; with a preprint it may submit pictures (U4)."""
         people = [PersonRecord(id=f"{team}@{team}.example".lower(), name=team)]
         self.organize(partial(ContestAdmin.add_team, team=team, people=people))
         if attacks:
@@ -138,7 +138,7 @@ class Play:
         self.vote(f"readable:{name}", "b1", "b2", "b3")
         self.act(commands.decide_readability, actor="desk", defence=name, readable=True, reason="Ten plain lines.")
         self.play(f"eligibility-{name}")
-        self.say(f"{team} hand in {name}: {self.state().defences[name].status}")
+        self.say(f"{team} submit {name}: {self.state().defences[name].status}")
 
     def play(self, name: str) -> None:
         """Plays a round."""
@@ -152,7 +152,7 @@ class Play:
             png = encode_png(np.full((1, SIDE, SIDE), value, np.uint8))
             with open_unrestricted(self.path) as contest:
                 self.ids[name] = hand_in_picture(contest, (1, SIDE, SIDE), team, team, png, self.now)
-            self.say(f"{team} hand in {name}")
+            self.say(f"{team} submit {name}")
 
     def rate(self, name: str, recorded: str = "", appeal: str = "") -> None:
         """Lets raters say of a picture what is recorded of them (U6); with an appeal, those of its panel."""

@@ -107,7 +107,7 @@ def _check_handed_in(attack: Submission, examples: AdversarialExamples, where: s
     """Raises NotGenuine if the judged pictures are not those that were submitted (C2)."""
     unchanged = (examples.forfeits == Forfeit.NONE).all() and not examples.violations.any()
     if attack.is_pictures and unchanged and array_digest(examples.pixels) != attack.pixels:
-        raise NotGenuine(where, "its candidates are not the pictures that were handed in")
+        raise NotGenuine(where, "its candidates are not the pictures that were submitted")
 
 
 def _check_distances(samples: Samples, examples: AdversarialExamples, where: str, budget: Budget) -> None:

@@ -39,7 +39,7 @@ def close(
         return
     out.print(f"closed     {closing.time}", soft_wrap=True)
     if waiting:
-        out.print(f"waiting    {counted_noun(waiting, 'hand-in')} from before the close: still admitted, and counted")
+        out.print(f"waiting    {counted_noun(waiting, 'arrival')} from before the close: still admitted, and counted")
     out.print(f"undo       sparring contest reopen {safe_text(str(folder))} --reason TEXT", soft_wrap=True)
 
 

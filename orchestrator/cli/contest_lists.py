@@ -46,7 +46,7 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
         for name, state in task["rounds"].items():
             out.print(f"          {safe_text(name)} round: {safe_text(state, 1000)}", soft_wrap=True)
     if document["waiting"]:
-        out.print(f"waiting   {counted_noun(document['waiting'], 'hand-in')} to be admitted (`sparring status`)")
+        out.print(f"waiting   {counted_noun(document['waiting'], 'arrival')} to be admitted (`sparring status`)")
 
 
 @console.command

@@ -135,7 +135,7 @@ def print_status(source: str, *, as_json: bool) -> None:
     for each in found["rounds"]:
         why = f": {safe_text(each['blocked'])}" if each["blocked"] else ""
         out.print(f"round    {safe_text(each['task'])} {safe_text(each['round'])} {safe_text(each['state'])}{why}")
-    out.print(f"waiting  {found['waiting_arrivals']} hand-ins of all teams")
+    out.print(f"waiting  {found['waiting_arrivals']} arrivals of all teams")
     for each in own[-20:]:
         called = each["submission"] or each["name"] or each["file_name"] or each["image"]
         out.print(f"yours    {safe_text(called)} of {safe_text(each['team'])}: {safe_text(each['state'])}")
@@ -223,7 +223,7 @@ def _send(client: ServiceClient, what: RemoteHandIn, *, as_json: bool) -> str:
     if path.is_file():
         return _upload(client, path, what, as_json=as_json)
     if "@sha256:" not in what.submission:
-        raise UsageError(f"there is no {what.submission}; an image is handed in by its digest, as NAME@sha256:...")
+        raise UsageError(f"there is no {what.submission}; an image is submitted by its digest, as NAME@sha256:...")
     if not what.name or what.side is None:
         raise UsageError("an image has no manifest: give --name and --side")
     answer = client.post("/submissions", {**what.words(), "image": what.submission})

@@ -118,7 +118,7 @@ def submit(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="The contest's folder, unless --to says where it is, and what is handed in: a folder with a "
+            help="The contest's folder, unless --to says where it is, and what is submitted: a folder with a "
             "submission.yaml, a package of one, an image, or an archive of pictures where the contest takes them.",
             metavar="[DIR] SUBMISSION",
         ),

@@ -164,7 +164,7 @@ def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: 
         else:
             out.print(
                 f"[bold red]{found.beyond_budget} pictures are beyond the budget (A14)[/]: they would not count; "
-                "JPEG moves values by more than a small budget, so hand in PNG or npz",
+                "JPEG moves values by more than a small budget, so submit PNG or npz",
                 soft_wrap=True,
             )
     if found.beyond_budget:

@@ -157,7 +157,7 @@ def _backend_with_image(workspace: str, tag: str, *, needed: bool) -> Backend | 
         if needed:
             raise
         err.print(f"no image: {safe_text(str(error))}", soft_wrap=True)
-        err.print("the folder is packed alone; where it is handed in, its image is built from it", soft_wrap=True)
+        err.print("the folder is packed alone; where it is submitted, its image is built from it", soft_wrap=True)
         return None
     return backend
 

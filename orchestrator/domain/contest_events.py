@@ -226,7 +226,7 @@ class SubmissionArrived(_ContestEvent):
         if self.image and not self.image.endswith(f"@{self.digest}"):
             raise ValueError("an image is named by its digest: write NAME@sha256:...")
         if self.image and (self.file_name or self.size):
-            raise ValueError("a file and an image: hand in one of them")
+            raise ValueError("a file and an image: submit one of them")
         return self
 
 

@@ -148,7 +148,7 @@ class _Entry:
         if self._array_seen:
             if self._seen.any():
                 self._problems.add(
-                    array_file.FILE_NAME, "beside single pictures", "hand in either the array or the pictures"
+                    array_file.FILE_NAME, "beside single pictures", "submit either the array or the pictures"
                 )
             return
         if not self._seen.any():

@@ -35,7 +35,7 @@ def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -
     formats: tuple[PictureFormat, ...] = contest.format.picture_formats()
     if not formats:
         problem = f"the format {contest.file.format} takes programs, not pictures"
-        raise Rejected(f"pictures {path.name}", [Problem("pictures", problem, "hand in a folder or an image")])
+        raise Rejected(f"pictures {path.name}", [Problem("pictures", problem, "submit a folder or an image")])
     layout = task_layout(contest.load_samples(task), formats)
     archive = read_picture_archive(path, layout)
     decoder = ", ".join(f"{name} {version}" for name, version in archive.decoder.items())

@@ -136,7 +136,7 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
     if known is not None:
         return known
     if size > largest:
-        remedy = f"send at most {largest} bytes, or hand in an image by its digest"
+        remedy = f"send at most {largest} bytes, or submit an image by its digest"
         raise UploadRefused(Refusal.TOO_LARGE, Problem("file", f"is {size} bytes", remedy))
     side = hand_in.side.value if hand_in.side else ""
     same = {

@@ -307,7 +307,7 @@ def test_no_team_has_the_looks_of_another(cup, name) -> None:
 
 @pytest.mark.slow
 def test_who_left_a_team_is_bound_by_its_entries(cup) -> None:
-    """A member who is taken out after the attack was handed in cannot defend against it by another team (A1)."""
+    """A member who is taken out after the attack was submitted cannot defend against it by another team (A1)."""
     cup.submit("One", cup.player("attack_honest"))
     with cup.desk() as desk:
         desk.add_team("One", [contest_events.PersonRecord(id="friend", name="F")])

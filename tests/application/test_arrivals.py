@@ -128,7 +128,7 @@ def test_what_arrives_at_the_close_or_later_is_refused(cup, late) -> None:
 
 
 def test_the_desk_closes_as_before(cup) -> None:
-    """What is handed in at the organizers' machine is judged by now, though something that waits came before."""
+    """What is submitted at the organizers' machine is judged by now, though something that waits came before."""
     close_at(cup, CLOSES)
     arrive(cup, upload(cup))
     cup.time = CLOSES
@@ -292,7 +292,7 @@ def test_sweeping_removes_what_no_event_names(cup) -> None:
 
 
 def test_a_file_that_cannot_be_noted_stays_with_the_caller(cup, monkeypatch) -> None:
-    """The upload is whole where it was, so that it is handed in again; what lies in the contest is swept."""
+    """The upload is whole where it was, so that it is submitted again; what lies in the contest is swept."""
     path = upload(cup)
     with cup.desk() as desk:
 

@@ -1,4 +1,4 @@
-"""The demo as a contest that is served: teams, what they handed in, and a round that waits for a worker."""
+"""The demo as a contest that is served: teams, what they submitted, and a round that waits for a worker."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from orchestrator.errors import UsageError
 
 @pytest.mark.slow
 def test_the_demo_becomes_a_contest_folder(tmp_path):
-    """Six teams have handed in one submission each, as the demo's file says, and the first round is asked for."""
+    """Six teams have one submission each, as the demo's file says, and the first round is asked for."""
     folder = demo_contest.create_demo(tmp_path / "demo", RunOptions("process", 1, allow_unisolated=True))
     with seasons.administer(folder.path) as admin:
         handed = {(entry.team, entry.id, entry.side.value) for entry in admin.season.entries.values()}

@@ -71,7 +71,7 @@ def submit(cup) -> Callable[..., Receipt]:
 
 
 def test_what_was_built_from_the_folder_is_received(folder, built, submit) -> None:
-    """Built, and handed in as the folder: the image plays, and once more it is the same receipt."""
+    """Built, and submitted as the folder: the image plays, and once more it is the same receipt."""
     mine = folder("mine", "mine")
     identity = built(mine)
     assert submit("One", mine).digest == identity
@@ -79,17 +79,17 @@ def test_what_was_built_from_the_folder_is_received(folder, built, submit) -> No
 
 
 def test_a_manifest_that_names_another_teams_image_gets_none(cup, folder, built, submit) -> None:
-    """It was built from other files and handed in by another; both are told, nothing is played, and it is on record."""
+    """It was built from other files and submitted by another; both are told, nothing is played, and it is on record."""
     rival = folder("rival", "rival")
     built(rival)
     submit("Two", rival)
     with pytest.raises(Rejected) as refused:
         submit("One", folder("thief", "rival"))
     theirs, others = (problem.what for problem in refused.value.problems)
-    assert theirs.endswith("was handed in before by Two, as rival")
+    assert theirs.endswith("was submitted before by Two, as rival")
     assert scan_folder(rival).digest in others
     assert scan_folder(folder("thief", "rival")).digest in others
-    assert all("hand in a package" in problem.remedy for problem in refused.value.problems)
+    assert all("submit a package" in problem.remedy for problem in refused.value.problems)
     assert len(cup.acts(contest_events.SubmissionRefused)[0].problems) == 2
 
 
@@ -131,12 +131,12 @@ def test_an_image_that_is_named_at_the_desk_is_one_teams(folder, built, submit) 
     identity = built(folder("rival", "rival"))
     said = {"image": identity, "name": "named", "side": Side.ATTACK}
     assert submit("Two", **said).digest == identity
-    with pytest.raises(Rejected, match="was handed in before by Two, as named"):
+    with pytest.raises(Rejected, match="was submitted before by Two, as named"):
         submit("One", **said)
 
 
 def test_a_package_is_its_own(folder, submit, tmp_path) -> None:
-    """Two teams that hand in the same files are two submissions: what is in a package was not taken from anybody."""
+    """Two teams that submit the same files are two submissions: what is in a package was not taken from anybody."""
     package = package_writer.write_package(folder("same", "same"), tmp_path / "same.sparring.tar").path
     first, second = submit("One", package=package), submit("Two", package=package)
     assert first.digest == second.digest

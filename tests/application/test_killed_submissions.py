@@ -40,7 +40,7 @@ def kept(cup) -> set[str]:
 
 @pytest.mark.slow
 def test_a_submission_killed_at_any_moment_is_handed_in_again(cup) -> None:
-    """Each kill leaves a whole chain, with the entry once or not at all; handed in again, it is there once."""
+    """Each kill leaves a whole chain, with the entry once or not at all; submitted again, it is there once."""
     for team, kind in (("One", "attack_honest"), ("Two", "defence_honest")):
         cup.submit(team, cup.player(kind))
     moments = hand_in(cup, cup.player("attack_noop", "first"), "Three", 0)

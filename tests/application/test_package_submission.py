@@ -140,7 +140,7 @@ def test_what_cannot_play_leaves_no_copy(cup, package, submit) -> None:
 
 @pytest.mark.slow
 def test_a_copy_that_somebody_needs_stays(cup, package, submit) -> None:
-    """What one team handed in stays when the same is refused to another."""
+    """What one team submitted stays when the same is refused to another."""
     receipt = submit(package())
     with pytest.raises(Rejected, match="no team"):
         submit(package(), team="Nobody")
@@ -148,7 +148,7 @@ def test_a_copy_that_somebody_needs_stays(cup, package, submit) -> None:
 
 
 def test_a_copy_goes_where_the_desk_fails(cup, package, submit, monkeypatch) -> None:
-    """What ends in a fault of ours is to be handed in again, and leaves nothing behind."""
+    """What ends in a fault of ours is to be submitted again, and leaves nothing behind."""
 
     def lost(*_) -> None:
         raise SandboxLost("the engine went away")

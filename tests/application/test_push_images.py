@@ -110,7 +110,7 @@ def push(place) -> dict[str, push_images.PushResult]:
 
 
 def test_only_programs_have_images(contest, engine):
-    """Pictures that were handed in, and the attacks that a format brings, are passed over (C2, B2)."""
+    """Pictures that were submitted, and the attacks that a format brings, are passed over (C2, B2)."""
     for name in ("sparring/runner:cpu", "ours/fgsm:1", "ours/measure:1"):
         engine.make(name, name)
     receive(contest, "drawn", AWAY, image="", pixels=AWAY, decoder="pillow 13")

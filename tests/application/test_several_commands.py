@@ -80,7 +80,7 @@ def attempt(cup, folder) -> str:
 
 @pytest.mark.slow
 def test_the_same_twice_at_once_is_one(cup) -> None:
-    """Two commands that hand in the same at once get the same receipt."""
+    """Two commands that submit the same at once get the same receipt."""
     folder = cup.player("attack_honest")
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: cup.submit("One", folder), range(2))
@@ -90,7 +90,7 @@ def test_the_same_twice_at_once_is_one(cup) -> None:
 
 @pytest.mark.slow
 def test_a_contest_goes_on_while_a_round_is_played(cup) -> None:
-    """Meanwhile teams come, hand in, withdraw, are disqualified, and boards are looked at; the round is as it began."""
+    """Meanwhile teams come, submit, withdraw, are disqualified, and boards are looked at; the round is as it began."""
     for team, kind in (("One", "attack_honest"), ("Two", "defence_honest"), ("Three", "defence_constant")):
         cup.submit(team, cup.player(kind))
     path, meanwhile = cup.folder.path, []
@@ -162,7 +162,7 @@ def test_a_writer_that_never_ends_is_named(cup, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
-    """Two teams hand in the same files; one is refused after the other was received, which still plays."""
+    """Two teams submit the same files; one is refused after the other was received, which still plays."""
     folder = cup.player("attack_honest")
     with cup.desk() as desk:
         backend = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), HOW)

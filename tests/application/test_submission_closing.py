@@ -84,7 +84,7 @@ def test_a_file_that_was_whole_before_the_close_counts(cup, seconds, counts) -> 
 
 
 def test_what_is_tried_while_submissions_close_is_refused(cup, monkeypatch) -> None:
-    """What is handed in at the desk is received when its trial match is over: the close comes before that."""
+    """What is submitted at the desk is received when its trial match is over: the close comes before that."""
 
     def match_and_close(*_):
         with seasons.open_ledger(cup.folder.path, "other", cup.clock) as other:

@@ -51,7 +51,7 @@ def entries(folder: ContestFolder) -> list[tuple[str, str]]:
 
 
 def upload(contest: UnrestrictedContest, number: int, now, team: str = "foxes") -> tuple:
-    """Hands in a picture."""
+    """Submits a picture."""
     digest = f"sha256:{number:064x}"
     asked = commands.Upload(handle(number), team, digest, digest, 224, 224)
     return contest.act(partial(commands.receive_picture, actor=team, upload=asked), now)
@@ -101,7 +101,7 @@ def test_two_processes_decide_by_one_ledger(folder) -> None:
     one, other = opened(folder), opened(folder)
     for number in range(10):
         upload((one, other)[number % 2], number, START)
-    with pytest.raises(Rejected, match="foxes handed in 10 pictures"):
+    with pytest.raises(Rejected, match="foxes submitted 10 pictures"):
         upload(other, 10, START)
     assert upload(one, 3, START) == ()
 

@@ -64,7 +64,7 @@ def test_participants_download_the_very_files(contest, tmp_path) -> None:
 
 
 def test_hidden_pictures_of_a_tournament_are_not_written(tmp_path) -> None:
-    """Teams hand in programs there, and nobody may see the task's pictures or labels."""
+    """Teams submit programs there, and nobody may see the task's pictures or labels."""
     sparring("contest", "init", tmp_path / "cup")
     said = sparring("contest", "pictures", tmp_path / "cup", "--out", tmp_path / "out.zip", code=2)
     assert "of the format 'tournament', in which nobody may see the task's pictures" in said

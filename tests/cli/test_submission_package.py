@@ -68,7 +68,7 @@ def test_every_command_has_help_and_an_example(command) -> None:
 
 
 def test_a_folder_is_packed_and_submitted(entry, tmp_path) -> None:
-    """Digest, size and what was left out are printed; the package is handed in elsewhere as it is."""
+    """Digest, size and what was left out are printed; the package is submitted elsewhere as it is."""
     (entry / ".env").write_text("TOKEN=1")
     done = sparring("submission", "pack", entry, "--no-image")
     assert done.exit_code == 0, done.output

@@ -40,7 +40,7 @@ def test_a_job_waits_for_all_its_needs():
 
 
 def test_what_is_done_is_not_ready():
-    """A finished round has nothing ready, and resuming is handing in what is done."""
+    """A finished round has nothing ready, and resuming is marking what is done."""
     plan = Plan((job("a"), job("b", "a")))
     assert ready(plan, "a") == ["b"]
     assert ready(plan, "a", "b") == []

@@ -92,7 +92,7 @@ def write_zip(path: Path, pixels: np.ndarray, *, left_out: int | None = None) ->
 
 @pytest.fixture(scope="module")
 def season(tmp_path_factory) -> SimpleNamespace:
-    """Returns a contest in which two teams handed in and everything was played, with all that was printed."""
+    """Returns a contest in which two teams submitted and everything was played, with all that was printed."""
     root = tmp_path_factory.mktemp("attack-set")
     hidden, cup = root / "hidden", root / "cup"
     hidden.mkdir()
@@ -170,7 +170,7 @@ def test_refusals_name_everything_and_use_up_nothing(season, tmp_path) -> None:
     full = write_zip(tmp_path / "full.zip", season.noisy)
     if "0 left" in sparring("submit", cup, full, "--team", "Reds"):  # else midnight passed since the first
         third = write_zip(tmp_path / "third.zip", season.samples.pixels[::-1])
-        assert "has handed in 2 of 2" in sparring("submit", cup, third, "--team", "Reds", code=1)
+        assert "has submitted 2 of 2" in sparring("submit", cup, third, "--team", "Reds", code=1)
 
 
 def test_what_is_new_alone_is_played(season, tmp_path) -> None:

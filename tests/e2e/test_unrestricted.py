@@ -39,7 +39,7 @@ def recorded(contest: PlayedContest, kind: type) -> list:
 
 
 def test_a_defence_is_tested_on_the_eligibility_set(contest) -> None:
-    """Its round counts what it is right on, and has nothing to do with what teams handed in (U1, U2)."""
+    """Its round counts what it is right on, and has nothing to do with what teams submitted (U1, U2)."""
     for event in recorded(contest, events.DefenceTested):
         assert (event.right, event.wrong, event.abstained, event.faults, event.accepted) == (10, 0, 0, 0, 0)
         assert event.timed_pictures == 10

@@ -181,7 +181,7 @@ def test_a_team_hands_in_as_many_as_it_may(season) -> None:
 
 
 def test_an_attack_is_refused(season) -> None:
-    """Nobody hands in attacks: the warm-up has its own (B2)."""
+    """Nobody submits attacks: the warm-up has its own (B2)."""
     attack = EXAMPLES.parent / "demo" / "submissions" / "attack_corners"
     said = sparring("submit", season.path, attack, "--team", "Smoke", "--task", "digits", *UNISOLATED, status=1)
     assert "attack" in said

@@ -168,7 +168,7 @@ def test_organizers_are_no_winners() -> None:
 
 
 def test_an_organizer_who_leaves_the_team_frees_no_prize() -> None:
-    """What a team handed in with an organizer gets no prize, and what it handed in before one came neither (A5)."""
+    """What a team submitted with an organizer gets no prize, and what it submitted before one came neither (A5)."""
     made = season({"House": "ab"}, ("House", "digits", ATTACK), organizers="b")
     made.apply(
         contest_events.TeamAdded(actor="desk", team="House", people=[contest_events.PersonRecord(id="a", name="A")]),
@@ -217,7 +217,7 @@ def test_organizers_are_warned_of_a_final_without_ranks() -> None:
     promoted = FinalistsPromoted(actor="desk", task="digits", attacks=["s0"], defences=[])
     nobody, unreleased = promotion_warnings(cup, promoted)
     assert nobody.startswith("no defence goes on to the final round of digits, so nobody will be ranked there")
-    assert "no defence was handed in; receive one (`sparring submit`)" in nobody
+    assert "no defence was submitted; receive one (`sparring submit`)" in nobody
     cup = season({"One": "a", "Two": "b"}, ("One", "digits", ATTACK), ("Two", "digits", DEFENCE))
     below_the_floor, _ = promotion_warnings(cup, promoted)
     assert "read the reasons on the board of the initial round" in below_the_floor

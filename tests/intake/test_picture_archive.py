@@ -821,7 +821,7 @@ def test_classes_may_be_named_or_numbered(read, refused) -> None:
 
 
 def test_two_pictures_of_one_name_are_no_layout(read) -> None:
-    """A task whose pictures differ in their suffix only cannot be handed in by name."""
+    """A task whose pictures differ in their suffix only cannot be submitted by name."""
     with pytest.raises(ValueError, match=r"two pictures of the task may be named images/0\.png"):
         read(ORDINARY, replace(LAYOUT, names=("images/0.jpg", "images/0.png", "images/1.jpg")))
 

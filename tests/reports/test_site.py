@@ -246,7 +246,7 @@ def test_hostile_names_change_no_tag_and_no_file_name(text):
 
 @pytest.mark.parametrize(("contest_format", "said"), [("tournament", "2, 1 left"), ("unrestricted", "2")])
 def test_attempts_are_counted_down_where_there_are_so_many_only(contest_format, said):
-    """An unrestricted contest takes as many defences of a team as it hands in."""
+    """An unrestricted contest takes as many defences of a team as it submits."""
     site = build_site(rounds(), history(contest_format=contest_format))
     page = Tree(reports.render_site(site, FILES)["teams/team-of-square.html"]).words
     assert f"UTC Attempt {said} Licence" in page

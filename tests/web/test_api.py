@@ -204,7 +204,7 @@ def test_own_teams_are_shown(team, others):
             "POST",
             "/submissions",
             {"team": "Corner Shop", "image": f"r/x@{DIGEST}", "name": "x", "side": "attack"},
-            id="hand in",
+            id="submit",
         ),
     ],
 )
@@ -284,7 +284,7 @@ def test_a_team_appeals_against_a_finding(season, accused):
 
 
 def test_a_team_sees_its_results_and_its_tries(season, accused):
-    """Every round with the rows of its boards, and what may still be handed in: what its pages show."""
+    """Every round with the rows of its boards, and what may still be submitted: what its pages show."""
     [played] = accused.get("/results?team=Two").json()
     assert (played["round"], played["task"], played["submission"]["id"]) == ("initial", "quarters", "defence_chance")
     assert {row["row"]["submission"] for row in played["rows"]} == {"defence_chance"}

@@ -106,7 +106,7 @@ def hand_in(who: Person, team: str, file: Path) -> None:
     who.go(f"/my/{team}/submit/")
     Select(who.driver.find_element(By.NAME, "task")).select_by_value("quarters")
     who.driver.find_element(By.NAME, "file").send_keys(str(file))
-    who.press("Hand in this file")
+    who.press("Submit this file")
 
 
 def test_a_contest_from_its_first_link_to_its_bundle(cup: Cup, service: Service, person: Start) -> None:

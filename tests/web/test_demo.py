@@ -9,7 +9,7 @@ from tests.web.browsing import running
 
 @pytest.mark.slow
 def test_the_demo_is_a_site(tmp_path):
-    """Its teams have handed in, its round is asked for, and the same command serves the same contest again."""
+    """Its teams have submitted, its round is asked for, and the same command serves the same contest again."""
     folder = tmp_path / "demo"
     words = ("demo", "--serve", "--out", str(folder), "--slots", "1")
     with running(words, folder) as service:

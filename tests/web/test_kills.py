@@ -1,4 +1,4 @@
-"""The site and its workers are killed with kill -9 while people sign up, found teams and hand in, and rounds play.
+"""The site and its workers are killed with kill -9 while people sign up, found teams and submit, and rounds play.
 
 With the ledger and the accounts in PostgreSQL there are two of each, as on a cluster. SPARRING_SOAK kills at 30
 moments; `pytest -rP` prints what was killed when, and what went on then.
@@ -112,7 +112,7 @@ def package(home: Path, number: int) -> bytes:
 
 
 def join(browser: Browser, number: int, told: Acknowledged) -> None:
-    """Signs up by code, founds a team and hands in, each of it until it is acknowledged. Raises Refused."""
+    """Signs up by code, founds a team and submits, each of it until it is acknowledged. Raises Refused."""
     email, team = f"p{number}@example.org", f"T{number}"
     browser.post("/account/signup/", {"email": email, "name": f"P {number}"}, "/account/email/confirm/")
     sent = [code for to, code in CODE.findall(browser.service.log.read_text("utf-8")) if to == email]
@@ -161,7 +161,7 @@ class Person(threading.Thread):
 
 
 class Newcomers(Person):
-    """Somebody after somebody signs up and hands in."""
+    """Somebody after somebody signs up and submits."""
 
     def do(self, number: int) -> None:
         """Has one of them come: of several, if the sign-up of the first is cut off."""

@@ -1,4 +1,4 @@
-"""Teams: founded, joined, handing in from a browser, and what they see of it, each team for itself."""
+"""Teams: founded, joined, submitting from a browser, and what they see of it, each team for itself."""
 
 import io
 import json

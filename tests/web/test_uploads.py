@@ -300,7 +300,7 @@ def test_a_last_byte_before_the_close_counts_after_it(contest, team, clock):
 
 
 def test_a_last_byte_before_the_close_may_wait_for_a_thread(contest, team, clock, monkeypatch):
-    """Many hand in at the last moment: what counts is when the body was whole, not when somebody looked at it."""
+    """Many submit at the last moment: what counts is when the body was whole, not when somebody looked at it."""
     from orchestrator.web import arrival_time
 
     file = contest / "contest.yaml"

@@ -156,7 +156,7 @@ def assert_sound(page: str) -> None:
 
 
 def test_rules_limits_and_tasks_are_on_the_home_page(fresh):
-    """Each rule has its sentence; limits are there where programs are handed in."""
+    """Each rule has its sentence; limits are there where programs are submitted."""
     name, folder = fresh
     contest = seasons.Contest(folder / "contest.yaml")
     words = Tree(client_of().get("/").content.decode()).words

@@ -615,7 +615,7 @@ def test_organizers_read_who_did_what(world) -> None:
     told = (
         "moved money by the rules: the accounts of the contest are opened",
         "recorded that the board finds that the code of d1 can be read (in favour: b2, b3; against: nobody)",
-        f"handed in the picture {world.pictures['rejected']} for foxes",
+        f"submitted the picture {world.pictures['rejected']} for foxes",
         "seated Bea on the review board as b1",
         '<strong><bdi>The rules</bdi></strong> <span dir="auto">opened the week',
         '<option value="unrestricted.week_opened">week opened</option>',
@@ -649,7 +649,7 @@ def test_an_organizer_on_the_board_finds_no_case_of_a_conflict(world) -> None:
     for name in ("Bea", "Bo"):
         seen = "".join(world.client(name).get(each).content.decode() for each in pages)
         assert "opened the contest" in seen
-        assert f"handed in the picture {world.pictures['broken']}" in seen
+        assert f"submitted the picture {world.pictures['broken']}" in seen
         assert [each for each in (picture, appeal) if each in seen] == []
 
 
@@ -716,7 +716,7 @@ def test_organizers_see_what_waits_for_them(world) -> None:
 
 
 def newcomers(world) -> None:
-    """Founds the team of herons, which has handed in nothing."""
+    """Founds the team of herons, which has submitted nothing."""
     with seasons.administer(world.folder, "desk", world.clock) as admin:
         admin.add_team("herons", [PersonRecord(id=PEOPLE["Nell"], name="Nell")])
 
@@ -754,7 +754,7 @@ def test_the_form_for_pictures_says_what_it_takes(world) -> None:
     """Grey in a contest of grey pictures, in their size; and nothing before a defence is published."""
     page = world.client("Fay").get("/my/foxes/pictures/").content.decode()
     assert "A PNG of 8 x 8 pixels in grey, of at most 1 MiB." in page
-    assert "can be handed in today, by the calendar of Europe/Berlin." in page
+    assert "can be submitted today, by the calendar of Europe/Berlin." in page
     assert 'href="/my/foxes/conflict/"' in page
 
 
@@ -769,7 +769,7 @@ def test_no_picture_is_asked_for_before_a_defence_is_published(service, tmp_path
         week_world.people_sign_up()
         page = made.client("Fay").get("/my/foxes/pictures/").content.decode()
     assert "No defence is published yet" in page
-    assert "Hand in this picture" not in page
+    assert "Submit this picture" not in page
 
 
 def test_the_standing_leads_to_the_source_of_a_defence(world) -> None:
@@ -1018,7 +1018,7 @@ def become(person, world, name: str) -> None:
 
 @pytest.mark.slow
 def test_one_week_in_a_browser(person, world, tmp_path) -> None:
-    """A picture is handed in, hidden until the close, judged, and public; and the board decides an appeal."""
+    """A picture is submitted, hidden until the close, judged, and public; and the board decides an appeal."""
     from orchestrator.web.contest_site import current_site
 
     file, found = tmp_path / "bird.png", []
@@ -1026,7 +1026,7 @@ def test_one_week_in_a_browser(person, world, tmp_path) -> None:
     become(person, world, "Fay")
     person.go("/my/foxes/pictures/")
     person.driver.find_element(By.NAME, "file").send_keys(str(file))
-    person.press("Hand in this picture")
+    person.press("Submit this picture")
     picture = acts(world.folder, events.PictureReceived)[-1].picture
     assert f"The picture {picture} was received." in person.driver.page_source
     found += looked_at(person)

@@ -401,7 +401,7 @@ class ContestAdmin:
         day = self._day_of(submitted)
         if allowed is None or self.season.count_on_day(submitted.team, submitted.task, day) < allowed:
             return []
-        what = f"{submitted.team} has handed in {allowed} of {allowed} on {day} (C9)"
+        what = f"{submitted.team} has submitted {allowed} of {allowed} on {day} (C9)"
         return [Problem("submission", what, "come back after midnight UTC")]
 
     def record_refusal(self, submitted: SubmissionRequest, problems: list[Problem]) -> NoReturn:

@@ -65,7 +65,7 @@ def record_arrival(
         StoreFault: the file cannot be kept.
     """
     if (path is None) == (not hand_in.image):
-        raise UsageError("hand in either a file or an image by its digest")
+        raise UsageError("submit either a file or an image by its digest")
     now = now or admin.now()  # before reading the file and waiting for the write lock, which both take time
     hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
     size, suffix = 0, ""
@@ -226,13 +226,13 @@ def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival
 
 
 def _require_acceptable(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> None:
-    """Raises Rejected with all problems of a hand-in that show before its file is read."""
+    """Raises Rejected with all problems of what is submitted that show before its file is read."""
     if problems := _problems(admin, hand_in, digest, now):
         raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
 
 
 def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> list[Problem]:
-    """Returns all problems of a hand-in that show before its file is read."""
+    """Returns all problems of what is submitted that show before its file is read."""
     rules, problems = admin.contest.format, []
     takes_pictures = bool(rules.picture_formats())
     request = SubmissionRequest(
@@ -247,7 +247,7 @@ def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) 
     if hand_in.image and not (hand_in.name and digest.startswith("sha256:")):
         problems.append(Problem("image", "has no name or no digest", "give its name, and NAME@sha256:... of it"))
     if takes_pictures and hand_in.image:
-        problems.append(Problem("image", "this contest takes pictures", "hand in an archive of pictures"))
+        problems.append(Problem("image", "this contest takes pictures", "submit an archive of pictures"))
     if takes_pictures and hand_in.side is Side.DEFENCE:
         problems.append(Problem("side", "pictures are what an attack made", "leave the side out"))
     if takes_pictures:

@@ -370,7 +370,7 @@ def _award(state: State, award: str) -> str:
 
 _ONE_QUESTION = {
     "readable": "The code can be read",
-    "admit": "The team may hand in pictures without a preprint",
+    "admit": "The team may submit pictures without a preprint",
     "stake": "The defences are staked, together where there are several",
     "withhold": "The award is withheld",
 }

@@ -64,7 +64,7 @@ def _team_added(event: Any, *_: Any) -> str:
 
 def _arrived(event: Any, *_: Any) -> str:
     what = event.image or f"{event.file_name or 'a file'}, {event.size:,} bytes"
-    return f"handed in {what} for {event.team} on {event.task}"
+    return f"submitted {what} for {event.team} on {event.task}"
 
 
 def _received(event: Any, *_: Any) -> str:
@@ -97,7 +97,7 @@ def _decided(event: Any, season: Season, _: NameOf) -> str:
 
 def _matched(event: Any, season: Season, _: NameOf) -> str:
     team = season.arrivals[event.arrival].team
-    return f"handed in again, for {team}, the submission {event.submission}, which plays already"
+    return f"submitted again, for {team}, the submission {event.submission}, which plays already"
 
 
 _ENDS = {"played": "played", "failed": "gave up", "cancelled": "called off"}

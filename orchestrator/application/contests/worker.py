@@ -100,7 +100,7 @@ def require_isolation(contest: Contest, options: RunOptions) -> None:
     if options.refuses_strangers and not contest.format.picture_formats():
         raise UsageError(
             "teams are strangers, and the process backend does not isolate players: give --backend container, "
-            "or --allow-unisolated if you trust everybody who may hand in"
+            "or --allow-unisolated if you trust everybody who may submit"
         )
 
 

@@ -46,7 +46,7 @@ def hand_in_picture(
         Rejected: the file is no such picture, or the team may submit no picture now (U4).
     """
     if len(data) > MAX_PICTURE_BYTES:
-        remedy = f"hand in at most {MAX_PICTURE_BYTES} bytes"
+        remedy = f"submit at most {MAX_PICTURE_BYTES} bytes"
         raise Rejected("picture", [Problem("picture", f"a file of {len(data)} bytes", remedy)])
     try:
         pixels = decode_picture_apart(data, {PictureFormat.PNG}, shape)

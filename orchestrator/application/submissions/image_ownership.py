@@ -13,7 +13,7 @@ from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.source_tree import scan_folder
 from orchestrator.sandboxes.base import Image
 
-_REMEDY = "build it from this team's folder with `sparring submission build`, or hand in a package of it"
+_REMEDY = "build it from this team's folder with `sparring submission build`, or submit a package of it"
 
 
 def ownership_problems(season: Season, team: str, folder: Path | None, image: Image) -> Iterator[Problem]:
@@ -24,7 +24,7 @@ def ownership_problems(season: Season, team: str, folder: Path | None, image: Im
     """
     for entry in season.entries.values():
         if entry.digest == image.digest and entry.team != team:
-            yield Problem("image", f"{image.name} was handed in before by {entry.team}, as {entry.id}", _REMEDY)
+            yield Problem("image", f"{image.name} was submitted before by {entry.team}, as {entry.id}", _REMEDY)
             break
     if folder is None:
         return

@@ -195,6 +195,6 @@ def _read_file(text: str, *, csv: bool) -> AnswerFile:
     try:
         return AnswerFile.model_validate_json(text)
     except ValidationError as error:
-        remedy = "hand in the file as the grading page saved it"
+        remedy = "submit the file as the grading page saved it"
         problems = [each.problem("file", remedy) for each in field_errors(error, AnswerFile)[:20]]
         raise Rejected("answers", problems) from None

@@ -39,7 +39,7 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
     return [
         ("A9, A10", f"The hidden model gives the same answer each time it is asked about a picture. {found}"),
         ("C1", "All teams get the pictures with their labels. They change the pictures and hand them in."),
-        ("C2", f"A team hands in its pictures as {' or '.join(_FILES[each] for each in rules.formats)}."),
+        ("C2", f"A team submits its pictures as {' or '.join(_FILES[each] for each in rules.formats)}."),
         (
             "C3",
             (
@@ -63,15 +63,15 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
         ),
         ("C6", "Score_M is 100 x ASR x SSIM x NTE."),
         *_grading(rules.grading, rules.human_scale),
-        ("C9", f"{_tries(rules.tries_per_day)} The pictures that it handed in last are ranked."),
+        ("C9", f"{_tries(rules.tries_per_day)} The pictures that it submitted last are ranked."),
         ("C9", "Until the organizers release the scores, everybody else sees them rounded to a hundredth."),
     ]
 
 
 def _tries(per_day: int | None) -> str:
     if per_day is None:
-        return "A team may hand in pictures as often as it likes."
-    return f"A team may hand in pictures {counted_noun(per_day, 'time')} a day, in UTC."
+        return "A team may submit pictures as often as it likes."
+    return f"A team may submit pictures {counted_noun(per_day, 'time')} a day, in UTC."
 
 
 def _grading(rules: GradingRules | None, scale: int) -> list[RuleInWords]:

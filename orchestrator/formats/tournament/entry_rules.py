@@ -86,7 +86,7 @@ def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]
         remedy = (
             "read the reasons on the board of the initial round (`sparring board`), remove them"
             if entered
-            else f"no {side} was handed in; receive one (`sparring submit`), play the initial round again"
+            else f"no {side} was submitted; receive one (`sparring submit`), play the initial round again"
         )
         warnings.append(
             f"no {side} goes on to the final round of {promoted.task}, so nobody will be ranked there: {remedy}, "

@@ -33,7 +33,7 @@ def rules_in_words(rules: TournamentRules) -> list[RuleInWords]:
         ("A1", f"A person takes part in at most {tasks} at a time, through all their teams, on one side of each."),
         ("A2", "The pictures that are played and their labels stay hidden until the organizers release the labels."),
         ("A3", _FINAL[rules.final]),
-        ("A4", f"A team may hand in {tries} for each task and side; the best of them stands for the team."),
+        ("A4", f"A team may submit {tries} for each task and side; the best of them stands for the team."),
         (
             "A5",
             "A team with a member of the organizing institution is ranked without a prize; the next rank gets it.",

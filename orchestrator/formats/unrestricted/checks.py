@@ -411,7 +411,7 @@ def _picture_received(state: State, event: events.PictureReceived, at: datetime)
         yield "this picture was already received"
     if state.uploads.get(place, 0) >= state.rules.uploads_per_day:
         received = counted_noun(state.rules.uploads_per_day, "picture")
-        limit = f"{event.team} handed in {received} on {event.day.isoformat()}, and may not hand in more that day (U4)"
+        limit = f"{event.team} submitted {received} on {event.day.isoformat()}, and may not submit more that day (U4)"
         yield f"{limit}; the next day begins at midnight in {state.rules.time_zone}"
     noon = datetime(event.day.year, event.day.month, event.day.day, 12, tzinfo=at.tzinfo)
     if abs(noon - at) > MAX_ZONE_SHIFT:

@@ -57,7 +57,7 @@ def propose(state: State, now: datetime, event: FormatEvent) -> Result:
 
 
 def receive_picture(state: State, now: datetime, actor: str, upload: Upload) -> Result:
-    """Receives a picture (U4). A file that the team handed in before changes nothing and counts for no limit."""
+    """Receives a picture (U4). A file that the team submitted before changes nothing and counts for no limit."""
     if (upload.team, upload.digest) in state.receipts:
         return ()
     event = events.PictureReceived(
@@ -82,7 +82,7 @@ def decide_readability(state: State, now: datetime, actor: str, defence: str, *,
 
 
 def admit_attacker(state: State, now: datetime, actor: str, team: str, preprint: str = "") -> Result:
-    """Lets a team hand in pictures, by its preprint's address or by the votes on `admit:TEAM` (U4)."""
+    """Lets a team submit pictures, by its preprint's address or by the votes on `admit:TEAM` (U4)."""
     vote = None
     if not preprint and (vote := _vote(state, f"admit:{team}", now)) is None:
         return _unknown("team", team)

@@ -377,7 +377,7 @@ class PictureReceived(FormatEvent):
 
     def in_words(self, _: NameOf) -> str:
         """Returns which picture was submitted, for which team."""
-        return f"handed in the picture {self.picture} for {self.team}"
+        return f"submitted the picture {self.picture} for {self.team}"
 
 
 class PictureRated(FormatEvent):

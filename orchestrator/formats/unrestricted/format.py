@@ -138,7 +138,7 @@ class Unrestricted(Format[UnrestrictedRules]):
     def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
         """Returns problems if the open week has pictures, or if the bundle would show pictures that the board withheld.
 
-        A ledger shows who handed in which picture, which is secret until the week closes (U5).
+        A ledger shows who submitted which picture, which is secret until the week closes (U5).
         """
         del full
         received = withheld = 0

@@ -132,7 +132,7 @@ SPLIT_RULE = (
 class Claim:
     """A claim to a share of an amount.
 
-    `key` names the claim. `receipt` is the place in the ledger of what the team handed in. Shares are proportional to
+    `key` names the claim. `receipt` is the place in the ledger of what the team submitted. Shares are proportional to
     `weight`.
     """
 

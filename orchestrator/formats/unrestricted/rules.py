@@ -109,7 +109,7 @@ class UnrestrictedRules(FormatRules):
     eligibility: EligibilityReading = EligibilityReading.PERFECT
     on_fault: OnFault = OnFault.ABSTAIN
     uploads_per_day: Annotated[int, Field(ge=1)] = 10
-    """How many pictures a team may hand in on a day of the contest's time zone (U4)."""
+    """How many pictures a team may submit on a day of the contest's time zone (U4)."""
     days_unbroken: Annotated[int, Field(ge=1)] = 90
     """How long a staked defence has to stay unbroken to win the prize, in periods of 24 hours (U10)."""
     appeal_days: Annotated[int, Field(ge=1)] = 14

@@ -61,7 +61,7 @@ def _taking_part(rules: UnrestrictedRules) -> list[RuleInWords]:
         (
             "U4",
             (
-                f"A team hands in at most {counted_noun(rules.uploads_per_day, 'picture')} a day, by the calendar of "
+                f"A team submits at most {counted_noun(rules.uploads_per_day, 'picture')} a day, by the calendar of "
                 f"{rules.time_zone}. The team needs a published preprint, or the permission of the review board."
             ),
         ),

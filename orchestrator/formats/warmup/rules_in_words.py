@@ -40,7 +40,7 @@ def rules_in_words(rules: WarmupRules) -> list[RuleInWords]:
     """Returns the rules in the order of their numbers."""
     tries = counted_noun(rules.submissions_per_team, "defence")
     return [
-        ("A4", f"A team may hand in {tries} for each task."),
+        ("A4", f"A team may submit {tries} for each task."),
         ("A9, A10, B8", f"A defence answers each picture the same each time. {finding_in_words(rules.on_finding)}"),
         ("B1", "A task has two classes, and a defence answers with a score for each."),
         *(("B2", sentence) for sentence in _attacks(rules)),

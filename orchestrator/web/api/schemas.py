@@ -35,7 +35,7 @@ class ContestPart(_Part):
     labels: bool | str
     access: str
     tasks: list[str]
-    takes_pictures: bool = Field(description="whether attacks hand in archives of pictures in place of programs")
+    takes_pictures: bool = Field(description="whether attacks submit archives of pictures in place of programs")
     rules: dict[str, Any]
     prizes: list[str] = Field(description="what may be won, a sentence each")
     key: str = Field(description="the fingerprint of the key that signs receipts")

@@ -18,7 +18,7 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 from orchestrator.web.tokens import LONGEST_LIFETIME, Scope
 
-SCOPE_TITLES = {Scope.SUBMIT: "hand in, withdraw, correct, appeal, and read", Scope.READ: "read only"}
+SCOPE_TITLES = {Scope.SUBMIT: "submit, withdraw, correct, appeal, and read", Scope.READ: "read only"}
 
 
 class TokenForm(forms.Form):

@@ -122,7 +122,7 @@ def test_the_lease_is_there_too(contest):
 
 @pytest.mark.slow
 def test_pictures_that_were_handed_in_have_no_job(tmp_path) -> None:
-    """Only the hidden model plays: on the originals, on what was handed in, and once more for its replay (C2, C3)."""
+    """Only the hidden model plays: on the originals, on what was submitted, and once more for its replay (C2, C3)."""
     np.savez(tmp_path / "handed_in.npz", images=np.full((6, 4, 4), 120, np.uint8))
     file = write(
         tmp_path,

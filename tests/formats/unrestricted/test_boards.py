@@ -25,7 +25,7 @@ def test_the_boards_say_who_broke_what_and_for_how_much() -> None:
 
 
 def test_a_board_has_nothing_of_the_open_week() -> None:
-    """The number of pictures that a team handed in is not on the board before the close (U5)."""
+    """The number of pictures that a team submitted is not on the board before the close (U5)."""
     contest = small_contest()
     contest.must(contest.upload(1, "foxes"))
     assert attacker_board(contest.state).rows == ()

@@ -78,7 +78,7 @@ class RandomContest(SimulatedContest):
             self.done(commands.stake_by_board(self.state, self.now, "desk", f"b-{self.next_number()}", criteria))
 
     def do_upload(self, one: int, _: int) -> None:
-        """Hands in a picture."""
+        """Submits a picture."""
         self.upload(self.next_number(), self.chosen(TEAMS, one))
 
     def do_answer(self, one: int, two: int) -> None:

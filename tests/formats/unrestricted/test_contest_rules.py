@@ -132,7 +132,7 @@ def test_u4_a_team_hands_in_ten_pictures_a_day_of_the_contests_zone() -> None:
     contest.must(contest.upload(99, "foxes", content="picture 3"))
     assert handle(99) not in contest.state.pictures
     [why] = contest.upload(10, "foxes")
-    assert "handed in 10 pictures on 2027-01-18" in why
+    assert "submitted 10 pictures on 2027-01-18" in why
     assert "the next day begins at midnight in Europe/Berlin" in why
     contest.must(contest.upload(11, "wolves"))
     contest.wait(hours=13, minutes=59)
@@ -142,7 +142,7 @@ def test_u4_a_team_hands_in_ten_pictures_a_day_of_the_contests_zone() -> None:
 
 
 def test_u4_a_team_needs_a_preprint_or_the_boards_admission() -> None:
-    """A team that nobody admitted hands in nothing; the board may admit it by a vote."""
+    """A team that nobody admitted submits nothing; the board may admit it by a vote."""
     contest = small_contest()
     contest.add_team("cats")
     assert contest.upload(1, "cats") == [

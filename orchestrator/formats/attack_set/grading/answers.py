@@ -28,7 +28,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
 
     The first file with an answer to an item counts, and no later file replaces it: otherwise a rater who learns that
     the hidden items removed them could grade those again. Within one file the last answer counts: a rater may correct
-    answers until the file is handed in.
+    answers until the file is submitted.
 
     Raises:
         Rejected: names every answer to an unknown plan or item, to another rater's item, or of the wrong form.
