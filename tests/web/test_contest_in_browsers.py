@@ -207,7 +207,7 @@ def ask_for_a_round(olga: Person, watched_by: Person) -> None:
     Select(olga.driver.find_element(By.NAME, "task")).select_by_value("quarters")
     watched_by.go("/progress/")
     see(watched_by, "progress-idle")
-    olga.press("Ask for the round initial")
+    olga.press("Request the round initial")
     watched_by.go("/progress/")
     see(watched_by, "progress")
     watched_by.wait_for("Nothing is being played, and nothing waits.")

@@ -230,7 +230,7 @@ def test_what_waits_is_on_the_first_page(season, organizer) -> None:
     """The finding, the round with a newcomer, and what was asked for."""
     ask_for_a_round(season)
     text = organizer.get("/organize/").content.decode()
-    for word in ("Findings without a decision", "defence_chance", "asked for", "nobody was promoted on quarters yet"):
+    for word in ("Findings without a decision", "defence_chance", ">requested<", "nobody was promoted on quarters yet"):
         assert word in text
 
 

@@ -369,7 +369,7 @@ def test_progress_is_told_and_ends(contest):
             contest_events.RoundRequested(actor=PERSON, request="0123456789abcdef", round="initial", task="")
         )
     asked = client.get(fragment, HTTP_IF_NONE_MATCH=idle["ETag"])
-    assert b"asked for, and waits to be played" in asked.content
+    assert b"requested, and waits to be played" in asked.content
     assert PERSON.encode() not in asked.content
     assert client.get(fragment, HTTP_IF_NONE_MATCH=asked["ETag"]).status_code == 304
     ledger = begin_round(contest)

@@ -117,7 +117,7 @@ _WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
     acts.RoleRevoked: lambda e, _, name_of: f"took a role from {name_of(e.person)}, who was {ROLES[e.role]}",
     acts.SubmissionArrived: _arrived,
     acts.ArrivalMatched: _matched,
-    acts.RoundRequested: lambda e, *_: f"asked for the round {e.round} of {e.task or 'every task'}",
+    acts.RoundRequested: lambda e, *_: f"requested the round {e.round} of {e.task or 'every task'}",
     acts.RoundRequestClosed: lambda e, *_: f"{_ENDS[e.outcome]} the request {e.request}",
     acts.ContestAnnounced: lambda e, *_: f"announced: {e.title}",
     acts.SubmissionsClosed: lambda *_: "closed submissions",

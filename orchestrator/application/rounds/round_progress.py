@@ -246,7 +246,7 @@ def progress_lines(progress: ContestProgress) -> list[str]:
 def state_in_words(progress: RoundProgress) -> str:
     """Returns the state of a round in words."""
     if not progress.began_at:
-        return "asked for, and waits to be played"
+        return "requested, and waits to be played"
     if not progress.planned:
         return "begun; its jobs are being planned"
     jobs = f"{progress.finished} of {progress.planned} jobs finished"

@@ -57,7 +57,7 @@ def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
         task = form.cleaned_data["task"]
         problem, done = act_once(visit, form, lambda admin: round_requests.request_round(admin, round_name, task))
         if not problem:
-            return redirect_after(visit, "organize-rounds", done=done, text=f"The round {round_name} is asked for.")
+            return redirect_after(visit, "organize-rounds", done=done, text=f"The round {round_name} is requested.")
     return render(
         visit,
         "organize/round.html.j2",
