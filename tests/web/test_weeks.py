@@ -700,7 +700,7 @@ def test_nobody_waits_for_organizers_to_play_a_round(world) -> None:
         text = world.client("Org").get(page).content.decode()
         assert "eligibility-d1" in text
         assert "came since" not in text
-        assert "ask for it once more" not in text
+        assert "request it once more" not in text
 
 
 def test_organizers_see_what_waits_for_them(world) -> None:
