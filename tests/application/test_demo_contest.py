@@ -22,5 +22,5 @@ def test_the_demo_becomes_a_contest_folder(tmp_path):
             ("Middle Ground", "median", "defence"),
         }
         assert [request.round for request in admin.season.round_requests.values()] == ["initial"]
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match="holds a contest already"):
         demo_contest.create_demo(folder.path, RunOptions("process", 1, allow_unisolated=True))

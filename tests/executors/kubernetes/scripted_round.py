@@ -404,6 +404,13 @@ def board(rig: Rig) -> dict[str, str]:
     return {row.job: row.description for row in shown.jobs} if shown else {}
 
 
+def attempt_board(driver: Driver) -> str:
+    """Returns the status of a driver's own attempt; the board may still show the attempt before it."""
+    shown = read_status(driver.rig.exchange.folder)
+    rows = shown.jobs if shown else []
+    return next((row.description for row in rows if (row.job, row.attempt) == (driver.job, driver.number)), "")
+
+
 def wait(condition: Callable[[], object], what: str = "", seconds: float = 60.0) -> Any:
     """Waits for a condition."""
     return eventually(condition, seconds, what)

@@ -11,7 +11,7 @@ from orchestrator.executors.kubernetes.shared_volume import DriverOutcome
 from orchestrator.executors.kubernetes.start_failures import MIN_START_FAILURES
 from tests.kubernetes_api import Node
 
-from .scripted_round import WHOLE_JOB, Driver, Rig, alone, board, clusters, died, jobs_of, plays, rig_on, wait
+from .scripted_round import WHOLE_JOB, Driver, Rig, alone, attempt_board, clusters, died, jobs_of, plays, rig_on, wait
 
 
 @pytest.fixture
@@ -48,10 +48,9 @@ def absent(driver: Driver) -> int:
 
 
 def reports(driver: Driver) -> int:
-    """A driver that says that its player did not come, after the kubelet has said why."""
+    """A driver that says that its player did not come, after the kubelet has said why of this attempt."""
     driver.take()
-
-    wait(lambda: "StartError" in board(driver.rig).get(driver.job, ""), "the kubelet's word, seen by the controller")
+    wait(lambda: "StartError" in attempt_board(driver), "the kubelet's word, seen by the controller")
     driver.outbox.write_end(DriverOutcome.FAULT, None, "player-absent", "nobody opened 'ctl'")
     return 3
 
