@@ -20,6 +20,8 @@ from orchestrator.sandboxes.retry_start import StartFailedError
 
 COMMANDS: Mapping[Runtime, tuple[str, ...]] = {Runtime.RUNC: ("runc",), Runtime.RUNSC: ("runsc", "--network=none")}
 """The runtimes that containers are started with here, each with the options that it always gets."""
+_LOG, _MOUNT_LOG, _PID = "runtime.log", "mount.log", "pid"
+"""The files in a container's folder in which the runtime and the mount log, and the runtime writes the process id."""
 _SUBREAPER = Path(__file__).with_name("subreaper.py")
 _START_SECONDS = 60.0
 _EXEC_SECONDS = 10.0
@@ -103,16 +105,10 @@ def start_container(
         StartFailedError: the image, or what the runtime does with it, keeps it from starting.
         SandboxLost: the image cannot be mounted, the runtime cannot be run, hangs, or the machine lacks room.
     """
-    log, pid_file, mount_log = home / "runtime.log", home / "pid", home / "mount.log"
     for folder in ("rootfs", *(("lower", "upper", "work") if writable else ())):
         (home / folder).mkdir()
     (home / "config.json").write_text(json.dumps(config), "utf-8")
-    words = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c"]
-    if runtime is Runtime.RUNSC:
-        words = [sys.executable, "-I", "-S", str(_SUBREAPER), str(home), *words]
-    words += [_MOUNT, "sh", str(image), str(home), str(mount_log), "lower" if writable else "rootfs"]
-    words += [*COMMANDS[runtime], "--root", str(home / "state"), "--log", str(log), "--log-format", "json"]
-    words += ["run", "--detach", "--bundle", str(home), "--pid-file", str(pid_file), name]
+    words = _start_command(home, name, image, runtime, writable=writable)
     stdin, stdout, stderr = stdio
     try:
         done = subprocess.run(
@@ -127,18 +123,28 @@ def start_container(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxLost(f"{runtime} cannot start a container: {error}") from error
     if done.returncode == _MOUNT_FAILED:
-        said = printable(mount_log.read_text("utf-8", "replace"), 600)
+        said = printable((home / _MOUNT_LOG).read_text("utf-8", "replace"), 600)
         raise SandboxLost(f"an image cannot be mounted: {said}")
     if done.returncode:
-        errors = _logged_errors(log)
+        errors = _logged_errors(home / _LOG)
         said = printable("; ".join(errors), 600) if errors else "it said nothing"
         if any(_NO_ROOM.search(error) for error in errors):
             raise SandboxLost(f"{runtime} failed to start a container: {said}")
         raise StartFailedError(f"{runtime} failed to start it: {said}", unfit=bool(_UNFIT_IMAGE.search(said)))
-    pid = int(pid_file.read_text("ascii"))
+    pid = int((home / _PID).read_text("ascii"))
     if runtime is Runtime.RUNSC:
         return StartedContainer(pid, int((home / "subreaper").read_text("ascii")), signal.SIGTERM)
     return StartedContainer(pid, pid, signal.SIGKILL)
+
+
+def _start_command(home: Path, name: str, image: Path, runtime: Runtime, *, writable: bool) -> list[str]:
+    """Returns the words that mount an image and start a container from it; see `start_container`."""
+    words = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c"]
+    if runtime is Runtime.RUNSC:
+        words = [sys.executable, "-I", "-S", str(_SUBREAPER), str(home), *words]
+    words += [_MOUNT, "sh", str(image), str(home), str(home / _MOUNT_LOG), "lower" if writable else "rootfs"]
+    words += [*COMMANDS[runtime], "--root", str(home / "state"), "--log", str(home / _LOG), "--log-format", "json"]
+    return [*words, "run", "--detach", "--bundle", str(home), "--pid-file", str(home / _PID), name]
 
 
 def wait_until_executed(pid: int) -> None:
