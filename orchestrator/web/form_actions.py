@@ -1,4 +1,4 @@
-"""Acts that a form requests: done once, in the name of the sender."""
+"""Acts that a form requests, done once in the name of the sender, and the answers to the form."""
 
 import secrets
 from collections.abc import Callable
@@ -48,6 +48,13 @@ def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]
             raise
         return str(error), False
     return "", True
+
+
+def form_status(form: forms.BaseForm, problem: str) -> int:
+    """Returns the HTTP status of a form's page: 409 if the act was refused, 400 if the form is invalid, else 200."""
+    if problem:
+        return 409
+    return 400 if form.is_bound else 200
 
 
 def redirect_after(visit: Visit, page: str, *, done: bool, text: str) -> HttpResponseBase:

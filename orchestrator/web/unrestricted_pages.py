@@ -14,8 +14,6 @@ from orchestrator.web.organization_conflicts import record_organization_conflict
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import problem_text
 
-REFUSED = 409
-
 
 def contest_of(visit: Visit) -> UnrestrictedContest:
     """Returns the unrestricted contest. Raises Http404 if the contest has another format, which has no such pages.

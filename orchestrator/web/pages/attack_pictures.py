@@ -21,12 +21,13 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.web import unrestricted_mails
 from orchestrator.web.arrival_time import last_byte_time
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import CHOOSE, TEXT_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
+from orchestrator.web.unrestricted_pages import attempt, contest_of
 
 
 class PictureForm(forms.Form):
@@ -98,7 +99,7 @@ def pictures(visit: Visit) -> HttpResponseBase:
         "weeks/team_pictures.html.j2",
         form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
         **contest.read(shown),
     )
 
@@ -120,7 +121,7 @@ def conflict(visit: Visit) -> HttpResponseBase:
         "weeks/team_conflict.html.j2",
         form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -167,7 +168,7 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
         may_appeal=shown[1],
         form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -24,6 +24,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import unrestricted_mails
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors
 from orchestrator.web.pages.form_rate_limits import limited
@@ -32,7 +33,7 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.team_forms import CHOOSE, REASON_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of, png
+from orchestrator.web.unrestricted_pages import attempt, contest_of, png
 
 
 class DecisionForm(forms.Form):
@@ -141,7 +142,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
         decisions=[(each, form[each.question]) for each in shown.choices],
         problem=problem,
         lost=DecisionForm(dict.fromkeys(sorted(gone), "Reason"), typed),
-        status=REFUSED if problem else 400 if form.errors else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -201,7 +202,7 @@ def conflicts(visit: Visit) -> HttpResponseBase:
         own=[(each.team, SOURCE_WORDS[each.source]) for each in own],
         waivers=row_links(reverse("waive-conflict"), _waivable(contest, member, now)),
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -225,7 +226,7 @@ def waive(visit: Visit) -> HttpResponseBase:
         "weeks/waive.html.j2",
         form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -21,6 +21,7 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GivenAnswer, GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, SparringError, UsageError
 from orchestrator.web import rating
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
@@ -243,7 +244,7 @@ def more_answers(visit: Visit) -> HttpResponseBase:
         "organize/grading_more.html.j2",
         form=form,
         problem=problem,
-        status=_REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -25,6 +25,7 @@ from orchestrator.ledger.stores.base import format_time
 from orchestrator.web import uploads
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
@@ -84,7 +85,7 @@ def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: obj
         problem=problem,
         tries=list(submission_allowance.tries_left(visit.season, visit.site.contest(), visit.team, today)),
         window=visit.site.submission_window(visit.season),
-        status=409 if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
         **more,
     )
 
@@ -261,7 +262,7 @@ def _render_act(
         form=form,
         problem=problem,
         obstacle=obstacle,
-        status=409 if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
     )
 
 

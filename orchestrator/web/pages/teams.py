@@ -15,6 +15,7 @@ from orchestrator.reports.site import Links
 from orchestrator.web import invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.contest_words import rules_of_teams
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
@@ -41,7 +42,6 @@ def my_teams(visit: Visit) -> HttpResponseBase:
         else:
             messages.success(visit.request, f"{team} is a team of this contest, and you are in it.")
             return redirect("my-teams")
-    status = 409 if problem else 400 if form.is_bound else 200
     return render(
         visit,
         "teams/mine.html.j2",
@@ -49,7 +49,7 @@ def my_teams(visit: Visit) -> HttpResponseBase:
         problem=problem,
         rules=rules_of_teams(visit.site.contest()),
         bound=visit.season.sides_by_task(Person(visit.account.person, visit.account.name)),
-        status=status,
+        status=form_status(form, problem),
     )
 
 

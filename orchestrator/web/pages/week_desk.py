@@ -20,10 +20,11 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.state import DefenceStatus, State
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import REFUSED, attempt, contest_of
+from orchestrator.web.unrestricted_pages import attempt, contest_of
 
 _REFERENCE_LIMIT, _LINE_LIMIT, _NAME_LIMIT = 200, 500, 64
 
@@ -151,7 +152,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
         act=act,
         form=form,
         problem=problem,
-        status=REFUSED if problem else 400 if form.is_bound else 200,
+        status=form_status(form, problem),
         short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
     )
 
