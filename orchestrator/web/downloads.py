@@ -48,7 +48,7 @@ def downloads_of(site: ContestSite) -> list[Download]:
             found.append(
                 Download(
                     f"pictures-{name}.zip",
-                    f"The pictures of {name} with their labels: change them, and hand them in",
+                    f"The pictures of {name} with their labels: change them, and submit them",
                     zipped,
                     partial(_own_pictures, contest, name),
                 )

@@ -92,7 +92,7 @@ def rater_problems(state: State, person: str) -> list[Problem]:
     key = person_key(person)
     found = recusal.rater_problems(state.season, person)
     if not found and any(key in people for people in state.people.values()):
-        found = [Problem("rater", "was in a team when it handed something in", "let somebody else rate")]
+        found = [Problem("rater", "was in a team when it submitted something", "let somebody else rate")]
     if person not in state.season.roles[Role.RATER]:
         found.append(Problem("rater", "does not have the role of a rater", "ask the organizers"))
     return found

@@ -38,7 +38,7 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
     found = finding_in_words(rules.on_finding)
     return [
         ("A9, A10", f"The hidden model gives the same answer each time it is asked about a picture. {found}"),
-        ("C1", "All teams get the pictures with their labels. They change the pictures and hand them in."),
+        ("C1", "All teams get the pictures with their labels. They change the pictures and submit them."),
         ("C2", f"A team submits its pictures as {' or '.join(_FILES[each] for each in rules.formats)}."),
         (
             "C3",

@@ -540,7 +540,7 @@ def _picture_appealed(state: State, event: events.PictureAppealed, at: datetime)
         yield f"there was already an appeal about {picture.id}, and only one is allowed against a ruling"
     concerned = state.teams_broken_by(picture) if picture.status is PictureStatus.VALID else {picture.team}
     if event.team not in concerned:
-        may = "teams whose defence it breaks" if picture.status is PictureStatus.VALID else "the team that handed it in"
+        may = "teams whose defence it breaks" if picture.status is PictureStatus.VALID else "the team that submitted it"
         yield f"{event.team} may not appeal about {picture.id}, which is {picture.status}: only {may} may (U8)"
 
 

@@ -41,7 +41,7 @@ _PERCENT = 100
 class Entrants:
     """Who is in which team, and who gets no prize (U12).
 
-    `people` has, for each team, everybody who is in it now or was in it when it handed something in. `barred` has, for
+    `people` has, for each team, everybody who is in it now or was in it when it submitted something. `barred` has, for
     each person who gets no prize, the reason, such as "an organizer" or "a member of the review board".
     """
 

@@ -161,7 +161,7 @@ def rule_warnings(rules: UnrestrictedRules) -> list[str]:
     if rules.eligibility is EligibilityReading.RIGHT_ON_80:
         found.append(
             "rules.eligibility: right_on_80 admits a defence that is wrong on a picture of the eligibility set; an "
-            "attacker who guesses that picture and hands it in breaks the defence"
+            "attacker who guesses that picture and submits it breaks the defence"
         )
     if rules.on_fault is OnFault.BREAK:
         found.append(

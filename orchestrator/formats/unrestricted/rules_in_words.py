@@ -69,7 +69,7 @@ def _taking_part(rules: UnrestrictedRules) -> list[RuleInWords]:
             "U5",
             (
                 f"A week closes when {rules.week.ends.name.capitalize()} is over in {rules.time_zone}. Until then only "
-                f"the team that handed a picture in sees it.{last_day}"
+                f"the team that submitted a picture sees it.{last_day}"
             ),
         ),
     ]
