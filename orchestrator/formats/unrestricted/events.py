@@ -182,8 +182,8 @@ class DefenceTested(FormatEvent):
     """The results of a defence on the eligibility set and on all pictures that were accepted before (U1, U2).
 
     `right`, `wrong`, `abstained` and `faults` count pictures of the eligibility set. `accepted` is the number of valid
-    pictures that it was asked about, and `broken_by` are those that break it. It took `seconds` for `timed_pictures`
-    on the organizers' device.
+    pictures that it was asked about, and `broken_by` are those that break it. It took `seconds` for `timed_pictures` on
+    the organizers' device: those that were played, and 1 if none was.
     """
 
     kind: Literal["unrestricted.defence_tested"] = "unrestricted.defence_tested"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.contest_events import ContestEvent, FormatEvent, RoleGranted, RoleRevoked, TeamAdded
 from orchestrator.domain.contest_format import LedgerFold, Observations, RoundPlan
-from orchestrator.domain.outcomes import ABSTAINED, Answers
+from orchestrator.domain.outcomes import ABSTAINED, NOT_PLAYED, Answers
 from orchestrator.domain.plan import Cell
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.fold import apply
@@ -88,7 +88,7 @@ def _tested(state: State, defence: Defence, observed: Observations, actor: str) 
             for picture, answer in zip(defence.tested_on, answers[count:], strict=True)
             if _breaks(state, picture, int(answer), observed.classes)
         ],
-        timed_pictures=len(answers),
+        timed_pictures=max(1, int((answers != NOT_PLAYED).sum())),
         seconds=round(observed.seconds_of(defence.id), 3),
     )
     return (event,)

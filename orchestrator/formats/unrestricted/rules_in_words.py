@@ -49,8 +49,8 @@ def _taking_part(rules: UnrestrictedRules) -> list[RuleInWords]:
             "U2",
             (
                 f"A defence is eligible if it {_ELIGIBLE[rules.eligibility]}, no picture that was accepted before "
-                "breaks it, it takes at most a minute for a picture on average, and the review board finds its code "
-                "readable."
+                "breaks it, it takes at most a minute on average for a picture that it is asked about, and the review "
+                "board finds its code readable."
             ),
         ),
         (

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,14 +12,21 @@ from orchestrator import resources
 from orchestrator.application.contests import seasons
 from orchestrator.cli.app import app
 from orchestrator.domain.contest_events import SubmissionReceived
+from orchestrator.domain.contest_format import Observations
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED
+from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.format import Unrestricted
+from orchestrator.formats.unrestricted.rounds import ContestFold
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
+
+from .simulated_contest import small_contest
 
 TEMPLATE = resources.resource_path("examples", "templates", "unrestricted.yaml")
 
@@ -131,3 +139,28 @@ def test_pictures_that_the_board_withheld_are_in_no_bundle() -> None:
     assert contest.publish_problems(season, full=True, pictures=False) == []
     [problem] = contest.publish_problems(season, full=True, pictures=True)
     assert "withheld 1 picture" in problem.what
+
+
+@pytest.mark.parametrize(("played", "timed"), [([0, 1, ABSTAINED, FAULTED], 4), ([], 1)])
+def test_u2_a_picture_that_was_not_played_has_no_time(played, timed) -> None:
+    """The mean time for a picture is over the pictures that the defence was asked about, a fault among them."""
+    contest = small_contest()
+    contest.receive_defence("d2", "owls")
+    contest.find_readable("d2", "b1", "b2")
+    fold = ContestFold(contest.state.rules)
+    for event, at in contest.ledger:
+        fold.apply(event, at)
+    answers = np.array([*played, *[NOT_PLAYED] * (9 - len(played))], np.int32)
+    observed = Observations(
+        Roster(()),
+        {},
+        labels=np.zeros(9, np.int64),
+        answers_of=lambda _: {Cell("d2"): answers},
+        classes=("bird", "bicycle"),
+        seconds_of=lambda _: 250.0,
+    )
+    [event] = fold.round_events("eligibility-d2", observed, "desk")
+    assert (event.timed_pictures, event.seconds) == (timed, 250.0)
+    assert event.right + event.wrong + event.abstained + event.faults == 9
+    contest.must(contest.propose(event))
+    assert "more than a minute for a picture" in contest.state.defences["d2"].why
