@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import groupby
 
 from orchestrator.domain.plan import Cell
 
@@ -104,15 +105,10 @@ def rank_rows(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:
         key=lambda r: (r.score is None, merit(r), r.submission),
     )
     result: list[Row] = []
-    before = None
-    paid = 0
-    for place, row in enumerate(ranked, start=1):
-        tied = bool(result) and merit(ranked[place - 2]) == merit(row)
-        number = result[-1].rank if tied else place
-        won = None
-        if not row.no_prize:
-            paid += 1
-            won = before.prize_rank if before is not None and before.rank == number else paid
-        result.append(replace(row, rank=number, prize_rank=won))
-        before = result[-1] if won is not None else before
+    prizes = 0
+    for _, tied in groupby(ranked, key=merit):
+        rank, prize_rank = len(result) + 1, prizes + 1
+        for row in tied:
+            result.append(replace(row, rank=rank, prize_rank=None if row.no_prize else prize_rank))
+            prizes += not row.no_prize
     return (*result, *unranked)
