@@ -172,9 +172,9 @@ class Season:
     """Set while the organizers keep submissions closed. It does not reflect the contest file's dates."""
     published_bundles: list[contest_events.BundlePublished] = field(default_factory=list)
     appeals: dict[str, Appeal] = field(default_factory=dict)
-    _handed_in: int = 0
-    _answered: int = 0
-    _latest_answers: dict[str, int] = field(default_factory=dict)
+    _last_number: int = 0
+    _outcome_count: int = 0
+    _latest_outcomes: dict[str, int] = field(default_factory=dict)
     """For each team, how many arrivals had an outcome when its latest one got one."""
 
     def apply(self, event: contest_events.ContestEvent, time: str) -> None:
@@ -198,9 +198,8 @@ class Season:
             case _:
                 self._apply_to_entry(event, time)
                 self._apply_to_arrivals(event, time)
-                self._apply_to_roles(event)
                 self._apply_to_requests(event, time)
-                self._apply_to_closing(event, time)
+                self._apply_other(event, time)
 
     def copy(self) -> "Season":
         """Returns an independent copy. The two share what is in their containers, which is immutable."""
@@ -211,46 +210,42 @@ class Season:
         made.roles = {role: people.copy() for role, people in self.roles.items()}
         return made
 
-    def _apply_to_entry(self, act: contest_events.ContestEvent, time: str) -> None:
-        match act:
+    def _apply_to_entry(self, event: contest_events.ContestEvent, time: str) -> None:
+        match event:
             case contest_events.SubmissionReceived():
-                arrival = self.arrivals.get(act.arrival)
-                known = {"id", "name", "team", "task", "digest", "image", "folder", "attempt", "pixels", "decoder"}
-                self.entries[act.id] = Entry(
-                    **act.model_dump(include=known),
-                    side=act.side,
-                    licence=act.licence,
-                    source=act.source,
+                arrival = self.arrivals.get(event.arrival)
+                self.entries[event.id] = Entry(
+                    **event.model_dump(exclude={"kind", "actor", "attempts_left", "warnings", "arrival"}),
                     received_at=time,
                     arrived_at=arrival.time if arrival else "",
                     receipt_number=arrival.number if arrival else self._next_number(),
-                    people=arrival.people if arrival else self.teams.get(act.team, ()),
+                    people=arrival.people if arrival else self.teams.get(event.team, ()),
                 )
-                self._close_arrival(act.arrival, outcome="received", submission=act.id)
+                self._close_arrival(event.arrival, outcome="received", submission=event.id)
             case contest_events.SubmissionWithdrawn():
-                self.entries[act.id] = replace(self.entries[act.id], withdrawn=act.reason)
+                self.entries[event.id] = replace(self.entries[event.id], withdrawn=event.reason)
             case contest_events.SubmissionDisqualified():
-                self.entries[act.id] = replace(self.entries[act.id], disqualified=act.reason)
+                self.entries[event.id] = replace(self.entries[event.id], disqualified=event.reason)
             case contest_events.SubmissionCorrected():
-                old = self.entries[act.id]
-                licence = old.licence if act.licence is None else act.licence
-                source = old.source if act.source is None else act.source
-                self.entries[act.id] = replace(old, licence=licence, source=source)
+                old = self.entries[event.id]
+                licence = old.licence if event.licence is None else event.licence
+                source = old.source if event.source is None else event.source
+                self.entries[event.id] = replace(old, licence=licence, source=source)
 
-    def _apply_to_arrivals(self, act: contest_events.ContestEvent, time: str) -> None:
-        match act:
+    def _apply_to_arrivals(self, event: contest_events.ContestEvent, time: str) -> None:
+        match event:
             case contest_events.SubmissionArrived():
-                fields = act.model_dump(exclude={"kind", "arrival", "side", "last_byte"})
-                time = min(time, act.last_byte or time)
-                people, number = self.teams.get(act.team, ()), self._next_number()
-                arrival = Arrival(act.arrival, **fields, side=act.side, time=time, number=number, people=people)
-                self.arrivals[act.arrival] = self.pending_arrivals[act.arrival] = arrival
+                fields = event.model_dump(exclude={"kind", "arrival", "last_byte"})
+                time = min(time, event.last_byte or time)
+                people, number = self.teams.get(event.team, ()), self._next_number()
+                arrival = Arrival(event.arrival, **fields, time=time, number=number, people=people)
+                self.arrivals[event.arrival] = self.pending_arrivals[event.arrival] = arrival
             case contest_events.ArrivalMatched():
-                self._close_arrival(act.arrival, outcome="received", submission=act.submission)
+                self._close_arrival(event.arrival, outcome="received", submission=event.submission)
 
     def _next_number(self) -> int:
-        self._handed_in += 1
-        return self._handed_in
+        self._last_number += 1
+        return self._last_number
 
     def _close_arrival(
         self,
@@ -264,43 +259,37 @@ class Season:
         if arrival:
             closed = replace(self.arrivals[arrival], outcome=outcome, submission=submission, problems=problems)
             self.arrivals[arrival] = closed
-            self._answered += 1
-            self._latest_answers[closed.team] = self._answered
+            self._outcome_count += 1
+            self._latest_outcomes[closed.team] = self._outcome_count
             self.pending_arrivals.pop(arrival, None)
 
-    def _apply_to_roles(self, act: contest_events.ContestEvent) -> None:
-        match act:
-            case contest_events.RoleGranted():
-                self.roles[act.role][act.person.id] = Person(**act.person.model_dump())
-            case contest_events.RoleRevoked():
-                self.roles[act.role].pop(act.person, None)
-
-    def _apply_to_requests(self, act: contest_events.ContestEvent, time: str) -> None:
-        match act:
+    def _apply_to_requests(self, event: contest_events.ContestEvent, time: str) -> None:
+        match event:
             case contest_events.RoundRequested():
-                self.round_requests[act.request] = RoundRequest(act.request, act.actor, act.round, act.task, time)
+                fields = event.model_dump(exclude={"kind", "request"})
+                self.round_requests[event.request] = RoundRequest(event.request, **fields, time=time)
             case contest_events.RoundRequestClosed():
-                self.round_requests.pop(act.request)
-                self.closed_requests[act.request] = act
+                self.round_requests.pop(event.request)
+                self.closed_requests[event.request] = event
             case contest_events.AppealFiled():
-                fields = act.model_dump(exclude={"kind", "appeal"})
-                self.appeals[act.appeal] = Appeal(act.appeal, **fields, time=time)
+                fields = event.model_dump(exclude={"kind", "appeal"})
+                self.appeals[event.appeal] = Appeal(event.appeal, **fields, time=time)
             case contest_events.AppealDecided():
-                decision = AppealDecision(act.actor, act.upheld, act.reason, time)
-                self.appeals[act.appeal] = replace(self.appeals[act.appeal], decision=decision)
+                decision = AppealDecision(event.actor, event.upheld, event.reason, time)
+                self.appeals[event.appeal] = replace(self.appeals[event.appeal], decision=decision)
 
-    def _apply_to_closing(self, act: contest_events.ContestEvent, time: str) -> None:
-        match act:
+    def _apply_other(self, event: contest_events.ContestEvent, time: str) -> None:
+        match event:
+            case contest_events.RoleGranted():
+                self.roles[event.role][event.person.id] = Person(**event.person.model_dump())
+            case contest_events.RoleRevoked():
+                self.roles[event.role].pop(event.person, None)
             case contest_events.SubmissionsClosed():
-                self.closing = Closing(act.actor, act.reason, time)
+                self.closing = Closing(event.actor, event.reason, time)
             case contest_events.SubmissionsReopened():
                 self.closing = None
             case contest_events.BundlePublished():
-                self.published_bundles.append(act)
-
-    def roles_of(self, person: str) -> frozenset[Role]:
-        """Returns the roles that a person, given by id, has now."""
-        return frozenset(role for role, people in self.roles.items() if person in people)
+                self.published_bundles.append(event)
 
     def entries_of_task(self, task: str) -> list[Entry]:
         """Returns the entries of a task, in the order of their receipt numbers."""
@@ -339,7 +328,7 @@ class Season:
         before = Counter[str]()
         turns: list[tuple[int, int, Arrival]] = []
         for arrival in self.pending_arrivals.values():
-            turns.append((before[arrival.team], self._latest_answers.get(arrival.team, 0), arrival))
+            turns.append((before[arrival.team], self._latest_outcomes.get(arrival.team, 0), arrival))
             before[arrival.team] += 1
         return [arrival for *_, arrival in sorted(turns, key=lambda turn: turn[:2])]
 
@@ -361,9 +350,9 @@ class Season:
         These are the people who are marked so in a team, now or when it submitted, and everybody with the role of an
         organizer.
         """
-        handed_in = (entry.people for entry in self.entries.values())
-        said = {p.identity_key for people in (*self.teams.values(), *handed_in) for p in people if p.organizer}
-        return frozenset(said | {person.identity_key for person in self.roles[Role.ORGANIZER].values()})
+        groups = (*self.teams.values(), *(entry.people for entry in self.entries.values()))
+        marked = {person.identity_key for people in groups for person in people if person.organizer}
+        return frozenset(marked | {person.identity_key for person in self.roles[Role.ORGANIZER].values()})
 
     def find_similar_team(self, team: str) -> str:
         """Returns another team whose name differs only in case, spaces or invisible characters, "" if there is none."""

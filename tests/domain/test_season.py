@@ -244,8 +244,7 @@ def test_roles_are_what_was_granted_and_not_revoked() -> None:
     revoked = contest_events.RoleRevoked(actor="desk", person="ada", role=Role.BOARD, reason="left")
     season = folded(granted("ada", Role.BOARD), granted("ada", Role.RATER), granted("bo", Role.BOARD), revoked, revoked)
     assert season.roles[Role.BOARD] == {"bo": Person("bo", "Bo")}
-    assert season.roles_of("ada") == {Role.RATER}
-    assert season.roles_of("nobody") == set()
+    assert season.roles[Role.RATER] == {"ada": Person("ada", "Ada")}
 
 
 def test_arrivals_wait_in_order_until_they_are_answered() -> None:
