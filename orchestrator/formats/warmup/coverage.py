@@ -34,30 +34,34 @@ class CoveredAccuracy:
     correct: NDArray[np.bool_]
 
     @property
-    def accuracy(self) -> Fraction:
-        """The share of the covered pictures that are classified correctly, exactly."""
-        return Fraction(int((self.covered & self.correct).sum()), int(self.covered.sum()))
+    def total(self) -> int:
+        """How many pictures are covered."""
+        return int(self.covered.sum())
 
     @property
-    def full_accuracy(self) -> Fraction:
-        """The share of all pictures that are classified correctly."""
-        return Fraction(int(self.correct.sum()), len(self.correct))
+    def held(self) -> int:
+        """How many of the covered pictures are classified correctly."""
+        return int((self.covered & self.correct).sum())
+
+    @property
+    def accuracy(self) -> Fraction:
+        """The share of the covered pictures that are classified correctly, exactly."""
+        return Fraction(self.held, self.total)
 
 
 def accuracy_at_coverage(
-    scores: Scores, labels: Labels, *, reading: CoverageReading = CoverageReading.EXACT, coverage: Fraction = COVERAGE
+    scores: Scores, labels: Labels, *, reading: CoverageReading = CoverageReading.EXACT
 ) -> CoveredAccuracy:
     """Returns the accuracy on the most confident pictures; confidence is the larger of the two scores.
 
-    A picture without two valid scores is always covered, and wrong. With `EXACT`, ceil(coverage x n) pictures are
-    covered, of equal confidences the earlier ones, so that equal confidences gain nothing. With `REFERENCE`, as in
-    2018, the confidence of picture number floor(coverage x n) is the threshold, and all that reach it are covered.
+    A picture without two valid scores is always covered, and wrong. With `EXACT`, ceil(0.8 n) pictures are covered, of
+    equal confidences the earlier ones, so that equal confidences gain nothing. With `REFERENCE`, as in 2018, the
+    confidence of picture number floor(0.8 n) is the threshold, and all that reach it are covered.
 
     Args:
         scores: two for each picture, f64 [n, 2], NaN where they are missing.
         labels: the true classes [n], 0 or 1.
         reading: how covered pictures are counted.
-        coverage: the share of pictures that is covered.
 
     Raises:
         ValueError: there are no pictures, or their number is not that of the labels.
@@ -71,9 +75,9 @@ def accuracy_at_coverage(
     ranking = np.lexsort((-confidence, ~missing))
     if reading is CoverageReading.EXACT:
         covered = np.zeros(count, np.bool_)
-        covered[ranking[: ceil(coverage * count)]] = True
+        covered[ranking[: ceil(COVERAGE * count)]] = True
     else:
         # If the number is 0, the code of 2018 reads the last of the list.
-        threshold = confidence[ranking[int(coverage * count) - 1]]
+        threshold = confidence[ranking[int(COVERAGE * count) - 1]]
         covered = confidence >= threshold
     return CoveredAccuracy(covered, predicted_classes(scores) == labels)

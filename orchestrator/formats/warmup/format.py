@@ -232,8 +232,7 @@ def _withheld_scores(observed: Observations, defence: Submission) -> str:
 
 def _interval(found: CoveredAccuracy) -> tuple[float, float]:
     """Returns Wilson's 95 % interval of an accuracy among the covered pictures, in percent."""
-    held, total = int((found.covered & found.correct).sum()), int(found.covered.sum())
-    limits = uncertainty.accuracy_intervals(held, total)
+    limits = uncertainty.accuracy_intervals(found.held, found.total)
     return round(_PERCENT * float(limits.low), _DIGITS), round(_PERCENT * float(limits.high), _DIGITS)
 
 

@@ -7,7 +7,6 @@ from orchestrator.domain.outcomes import FAULTED
 from orchestrator.formats.warmup.attacks.base import (
     Attack,
     AttackResult,
-    Clean,
     margins,
     play_attacks,
     predicted_classes,
@@ -80,7 +79,6 @@ def results(outcomes):
 def attacks(starts):
     """Returns one attack of each kind."""
     return [
-        Clean(),
         SpatialGrid(Grid(LIMITS, 3, 3, 3), PILLOW),
         InkCheckedGrid(Grid(LIMITS, 3, 3, 3), TENSORFLOW),
         Spsa(0.2, steps=20, samples=16),
@@ -93,7 +91,7 @@ def starts_of(pictures, labels):
     return pictures[labels == 0], pictures[labels == 1]
 
 
-@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize("kind", range(4))
 def test_a_picture_s_random_numbers_decide_everything(kind, model, pictures):
     """Alone, with others, all at once, and in another order: every picture comes to the same."""
     labels = predicted_classes(model(pictures))
@@ -320,8 +318,9 @@ class TestScores:
         assert found[2:].tolist() == [0, 0]
 
     def test_an_attack_that_never_asks_is_played(self, pictures):
-        """Clean pictures come back as they are."""
-        outcomes = played(Clean(), pictures, [0] * COUNT, lambda asked: pytest.fail(f"asked {asked}"))
+        """The boundary attack gives every picture back if it has none to start from."""
+        attack = Boundary(1.0, (pictures[:0], pictures[:0]))
+        outcomes = played(attack, pictures, [0] * COUNT, lambda asked: pytest.fail(f"asked {asked}"))
         assert np.array_equal(results(outcomes), pictures)
 
     def test_bytes_and_values(self):

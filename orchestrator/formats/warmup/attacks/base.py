@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +34,9 @@ AttackSteps = Generator[Floats, Scores, AttackResult]
 class Attack(ABC):
     """One of the organizers' attacks, with its settings."""
 
-    name: ClassVar[str]
-
     @abstractmethod
     def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
         """Returns the attack on one picture [c, h, w] of the class `label`, 0 or 1."""
-
-
-class Clean(Attack):
-    """No attack: the pictures as they are."""
-
-    name = "clean"
-
-    def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
-        """Returns the picture, and asks nothing."""
-        del label, rng
-        yield from ()
-        return AttackResult(picture)
 
 
 def predicted_classes(scores: Scores) -> NDArray[np.int64]:

@@ -8,7 +8,6 @@ only the distribution of its results can be compared; here a picture's random nu
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +54,6 @@ class Boundary(Attack):
             of the rounded pictures: rounding alone makes the change of a large picture longer.
     """
 
-    name: ClassVar[str] = "boundary"
     distance: float
     starts: tuple[Floats, Floats]
     iterations: int = 5000

@@ -6,7 +6,6 @@ file format; the amounts are those of severity 1 for ImageNet.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 from PIL import Image
@@ -95,8 +94,6 @@ CORRUPTIONS: dict[str, Corruption] = {
 
 class CommonCorruptions(Attack):
     """Tries every corruption. The one with the largest margin for the wrong class is judged, fooled or not."""
-
-    name: ClassVar[str] = "corruptions"
 
     def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
         """See `Attack.attack`."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +82,6 @@ def keeps_ink(before: Floats, after: Floats) -> bool:
 class SpatialGrid(Attack):
     """Tries every movement of a grid. The one with the largest margin for the wrong class is judged, fooled or not."""
 
-    name: ClassVar[str] = "spatial"
     grid: Grid
     transform: Transform
 
@@ -109,7 +107,6 @@ class InkCheckedGrid(Attack):
     invalid ones. So if no valid picture fools the defence, the worst invalid one is judged.
     """
 
-    name: ClassVar[str] = "spatial"
     grid: Grid
     transform: Transform
     ink_check: Reading = Reading.INTENDED

@@ -6,7 +6,6 @@ arXiv:1802.05666, with the sizes of the warm-up of 2018.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,6 @@ class Spsa(Attack):
         stop: which picture is judged if it stops early.
     """
 
-    name: ClassVar[str] = "spsa"
     epsilon: float
     steps: int = 200
     samples: int = 64

@@ -17,7 +17,6 @@ from orchestrator.formats.warmup.attacks.base import Floats
 
 _MARGIN = 50
 """Black pixels that are added on each side while a picture is rotated, so that no part of it is lost."""
-_SINGLE_CHANNEL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class PillowTransform(Transform):
         """See `Transform.apply`. The picture is first truncated to bytes, and the result is computed in bytes."""
         pixels = (picture * 255).astype(np.uint8)
         channels, height, width = pixels.shape
-        image = Image.fromarray(pixels[0] if channels == _SINGLE_CHANNEL else pixels.transpose(1, 2, 0))
+        image = Image.fromarray(pixels[0] if channels == 1 else pixels.transpose(1, 2, 0))
         across, down = int(height * self.border_share), int(width * self.border_share)
         small = image.resize((width - 2 * across, height - 2 * down), Image.Resampling.BILINEAR)
         framed = Image.new(image.mode, (width, height))
