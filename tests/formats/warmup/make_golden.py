@@ -67,7 +67,7 @@ def by_pillow(picture, share, angle, dx, dy):
     pixels = (picture * 255).astype(np.uint8)
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     width, height = image.size
-    across, down = int(height * share), int(width * share)
+    across, down = int(width * share), int(height * share)
     image = functional.resize(image, [height - 2 * down, width - 2 * across])
     image = functional.pad(image, (across, down))
     image = functional.affine(image, angle=angle, translate=[dx, dy], scale=1, shear=0, resample=Image.BILINEAR)

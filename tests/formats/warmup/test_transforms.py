@@ -60,3 +60,12 @@ def test_movements_are_torchvisions(name, golden):
     difference = np.abs(found.astype(int) - golden[f"{name}_pillow"])
     assert difference.max() <= 1
     assert (difference > 0).mean() < 1e-3
+
+
+def test_each_side_s_border_is_a_share_of_that_side():
+    """A picture three times as wide as it is high has a border three times as wide at its sides as above it."""
+    picture = np.ones((1, 20, 60), np.float32)
+    [framed] = PillowTransform(0.15).apply(picture, [Movement()])
+    rows, columns = framed[0].max(axis=1), framed[0].max(axis=0)
+    assert np.flatnonzero(rows == 1).tolist() == list(range(3, 17))
+    assert np.flatnonzero(columns == 1).tolist() == list(range(9, 51))

@@ -121,8 +121,8 @@ def _read(canvas: Floats, x: Floats, y: Floats) -> Floats:
 class PillowTransform(Transform):
     """Pillow's `resize` and `transform`, bilinear on bytes, with the matrix of torchvision 0.2.1.
 
-    `border_share` of the height and width is black on each side. The centre is half a pixel right of and below the true
-    centre, and angles are clockwise.
+    `border_share` of the width is black at each side, and of the height above and below. The centre is half a pixel
+    right of and below the true centre, and angles are clockwise.
     """
 
     border_share: float
@@ -132,7 +132,7 @@ class PillowTransform(Transform):
         pixels = (picture * 255).astype(np.uint8)
         channels, height, width = pixels.shape
         image = Image.fromarray(pixels[0] if channels == 1 else pixels.transpose(1, 2, 0))
-        across, down = int(height * self.border_share), int(width * self.border_share)
+        across, down = int(width * self.border_share), int(height * self.border_share)
         small = image.resize((width - 2 * across, height - 2 * down), Image.Resampling.BILINEAR)
         framed = Image.new(image.mode, (width, height))
         framed.paste(small, (across, down))
