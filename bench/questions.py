@@ -1,6 +1,6 @@
 """Measures the orchestrator's time for each question of a round, and how it grows with the number of pictures.
 
-    python bench/questions.py [--rounds 20x20x100,2x2x10000,2x2x100000] [--json]
+    python bench/questions.py [--rounds 20x20x100,2x2x10000,2x2x100000] [--slots 1] [--json]
 
 A round is ATTACKSxDEFENCESxPICTURES on the process backend, with isolation `round`, one picture in a question and no
 replays. Its pictures have 1 x 8 x 8 pixels. Its players answer at once, without NumPy (those of `bench/wire.py`), so
@@ -10,8 +10,8 @@ nearly all of the time is the orchestrator's and the kernel's. For each round it
     overhead us  (wall time x slots - processor time of the players) for each question; includes waiting
     growth       overhead us divided by that of the smallest round with as many players; 1.0 is linear
 
-The goals are an overhead of 150 us in 20x20x100, and a growth of about 1. Each round is played in a process of its own,
-so that its peak of memory is its own.
+The goals are an overhead of 150 us in 20x20x100, and a growth of about 1. With more than one slot the overhead includes
+waiting for another slot's thread. Each round is played in a process of its own, so that its peak of memory is its own.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from orchestrator import logs
 from orchestrator.application.rounds import play_rounds
 from orchestrator.intake.contest_file import Contest
 
-SIDE, CLASSES, BATCH, SLOTS = 8, 10, 50, 2
+SIDE, CLASSES, BATCH = 8, 10, 50
 ROUNDS = "20x20x100,2x2x10000,2x2x100000"
 COLUMNS = ("round", "questions", "wall s", "own us", "overhead us", "growth", "peak MB")
 
@@ -77,11 +77,11 @@ def write_contest(folder: Path, attacks: int, defences: int, pictures: int) -> P
     return path
 
 
-def play(attacks: int, defences: int, pictures: int) -> dict[str, Any]:
+def play(attacks: int, defences: int, pictures: int, slots: int) -> dict[str, Any]:
     """Plays one round and returns its figures."""
     with tempfile.TemporaryDirectory(prefix="sparring-questions-") as name:
         contest = Contest(write_contest(Path(name), attacks, defences, pictures))
-        options = play_rounds.RunOptions(backend="process", slots=SLOTS, allow_unisolated=True)
+        options = play_rounds.RunOptions(backend="process", slots=slots, allow_unisolated=True)
         before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         results = play_rounds.play_round(contest, Path(name, "out"), options, lambda _: None).results
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
@@ -93,16 +93,16 @@ def play(attacks: int, defences: int, pictures: int) -> dict[str, Any]:
         "questions": questions,
         "wall s": round(wall, 2),
         "own us": round(1e6 * own / questions, 1),
-        "overhead us": round(1e6 * (wall * SLOTS - players) / questions, 1),
+        "overhead us": round(1e6 * (wall * slots - players) / questions, 1),
         "peak MB": round(after.ru_maxrss / 1024),
     }
 
 
-def measure(rounds: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+def measure(rounds: list[tuple[int, int, int]], slots: int) -> list[dict[str, Any]]:
     """Plays each round in a process of its own and returns the figures of all."""
     found: list[dict[str, Any]] = []
     for attacks, defences, pictures in rounds:
-        command = [sys.executable, __file__, "--one", f"{attacks}x{defences}x{pictures}"]
+        command = [sys.executable, __file__, "--one", f"{attacks}x{defences}x{pictures}", "--slots", str(slots)]
         row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         like_it = [other for other in found if other["round"].startswith(f"{attacks}x{defences}x")]
         row["growth"] = round(row["overhead us"] / like_it[0]["overhead us"], 2) if like_it else 1.0
@@ -121,14 +121,15 @@ def main() -> None:
     """Measures and prints a table in Markdown."""
     parser = argparse.ArgumentParser(description="What the orchestrator takes for each question of a round.")
     parser.add_argument("--rounds", default=ROUNDS, help=f"ATTACKSxDEFENCESxPICTURES,...; default: {ROUNDS}")
+    parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     logs.configure_logging(quiet=True)
     if asked.one:
-        print(json.dumps(play(*parse_round(asked.one))))
+        print(json.dumps(play(*parse_round(asked.one), asked.slots)))
         return
-    found = measure([parse_round(text) for text in asked.rounds.split(",")])
+    found = measure([parse_round(text) for text in asked.rounds.split(",")], asked.slots)
     if asked.json:
         print(json.dumps(found, indent=2))
         return
