@@ -235,7 +235,7 @@ def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
 
 def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: OomKills) -> AttemptStatus:
     stuck = _start_error(pod)
-    if (pod.get("status") or {}).get("phase") == "Unknown":
+    if _is_node_silent(pod):
         return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom_kills=oom)
     if "running" in _container_state(pod, DRIVER):
         if stuck is not None:
@@ -247,6 +247,17 @@ def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: OomKills) ->
         _waiting_status(pod, warnings)
         if stuck is None
         else AttemptStatus(AttemptState.WAITING, stuck.description, stuck.fault, stuck_container=stuck.container)
+    )
+
+
+def _is_node_silent(pod: Object) -> bool:
+    """Returns whether the node controller marked the pod as not ready; a kubelet that does so gives a reason.
+
+    The phase stays: no component sets `Unknown` any more ("Nodes", "Node controller"; PodStatus v1 core).
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "False" and not each.get("reason") for each in conditions
     )
 
 

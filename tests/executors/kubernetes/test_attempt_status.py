@@ -123,7 +123,27 @@ CASES = {
         PlayerRefused,
         "its player could not start: container player: StartError",
     ),
-    "node unknown": (job(), (pod(*RUNS, phase="Unknown"),), AttemptState.RUNNING, PodLost, "n1 does not answer"),
+    "node lost": (
+        job(),
+        (pod(*RUNS, phase="Running", conditions=(("Ready", "False", "", ""),)),),
+        AttemptState.RUNNING,
+        PodLost,
+        "n1 does not answer",
+    ),
+    "player ended before its driver": (
+        job(),
+        (
+            pod(
+                state("player", ended=(0, "Completed")),
+                RUNS[1],
+                phase="Running",
+                conditions=(("Ready", "False", "ContainersNotReady", "unready"),),
+            ),
+        ),
+        AttemptState.RUNNING,
+        PodLost,
+        "plays on node n1",
+    ),
     "driver ended": (
         job(),
         (pod(RUNS[0], state("driver", ended=(0, "Completed")), phase="Running"),),

@@ -130,7 +130,7 @@ def test_a_lost_node_costs_an_attempt_and_its_zombie_is_not_heard(tmp_path) -> N
 
 @pytest.mark.slow
 def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
-    """Before its pods are told to go, the node is waited for."""
+    """Before its pods are told to go, the node is waited for, and the board says so."""
     with clusters(None, replace(TIMINGS, toleration=300)) as (cluster, hook):
         rig = rig_on(cluster, hook, tmp_path)
         gate = threading.Event()
@@ -147,7 +147,7 @@ def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
         thread, errors = in_thread(lambda: rig.play(plan))
         pod_of(rig, rig.attempt(plan, "a").name)
         cluster.nodes.lose("node-1", kill=False)
-        thread.join(1.0)
+        wait(lambda: words(rig) == "its node node-1 does not answer", "words about the node")
         cluster.nodes.restore("node-1")
         gate.set()
         thread.join(120)
