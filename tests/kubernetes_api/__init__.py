@@ -16,10 +16,10 @@ What is faithful, each with a test that names the page of the Kubernetes documen
 - **Patches**: JSON, merge, strategic merge. `kubectl get`, `apply` (client-side) and `delete` work.
 - **The Job controller**: one pod per completion, suspension, pod failure policy, backoff limit, deadline, time to live,
   pod replacement, counting by finalizer, FailureTarget and SuccessCriteriaMet before Failed and Complete.
-- **Scheduler, kubelets, nodes**: requests against allocatable, taints, node selectors, claims; init containers,
-  container states, phases, termination messages, image pulls that fail, OOMKilled, node-pressure eviction, eviction by
-  the API, preemption, lost nodes, taint-based eviction, the pod garbage collector; quotas, events with their real
-  reasons.
+- **Scheduler, kubelets, nodes**: requests against allocatable, taints, node selectors, claims; pods that a kubelet does
+  not admit (pkg/kubelet, `rejectPod`); init containers, container states, phases, termination messages, image pulls
+  that fail, OOMKilled, node-pressure eviction, eviction by the API, preemption, lost nodes, taint-based eviction, the
+  pod garbage collector; quotas, events with their real reasons.
 
 What differs, so that tests are not misled:
 

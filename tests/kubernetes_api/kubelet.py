@@ -58,6 +58,7 @@ class Kubelets:
         self._runs: dict[str, Run] = {}
         self._by_key: dict[Key, str] = {}
         self._lost: set[str] = set()
+        self._rejections: dict[str, tuple[str, str]] = {}
         self._ended: dict[Key, list[Container]] = {}
         context.store.listen(self._noted)
 
@@ -84,6 +85,9 @@ class Kubelets:
             if pod["status"].get("phase") in ENDED:
                 self._finish(pod)
                 return
+            if (why := self._rejections.get(pod["spec"]["nodeName"])) is not None:
+                self._reject(pod, *why)
+                return
             known = self._begin(pod)
         self._collect(known)
         self._deadline(known, pod)
@@ -92,6 +96,25 @@ class Kubelets:
         if known.ending is None:
             self._advance(known, pod)
         self._report(known)
+
+    def reject(self, node: str, reason: str = "", message: str = "") -> None:
+        """Makes a node refuse every pod at its admission, for example because a device cannot be allocated.
+
+        Without a reason, it admits pods again.
+        """
+        self._rejections.pop(node, None)
+        if reason:
+            self._rejections[node] = reason, message
+
+    def _reject(self, pod: dict[str, Any], reason: str, message: str) -> None:
+        """Fails a pod; its status has no containers (pkg/kubelet, `rejectPod`)."""
+        verdict = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
+        self._recorder.warning(pod, reason, message)
+
+        def change(body: dict[str, Any]) -> None:
+            body["status"] |= verdict
+
+        self._registry.modify(self._pods, (pod["metadata"]["namespace"], pod["metadata"]["name"]), change, "status")
 
     def _begin(self, pod: dict[str, Any]) -> Run:
         spec, held = pod["spec"], pod["metadata"]

@@ -61,12 +61,15 @@ class ActiveJob:
         progress = given.progress if given and self.remaining(given) else (0, 0)
         self._initial_progress = (len(self.finished_steps), progress)
 
-    def next_attempt(self, partial_step: PartialStep | None, *, counts_as_played: bool = True) -> "ActiveJob":
+    def next_attempt(
+        self, partial_step: PartialStep | None, *, counts_as_played: bool = True, rejected_by: str = ""
+    ) -> "ActiveJob":
         """Returns the same job with its next attempt, which continues with `partial_step`.
 
-        `counts_as_played`: whether this attempt counts as fruitless if it made no progress.
+        `counts_as_played`: whether this attempt counts as fruitless if it made no progress. `rejected_by` is the node
+        that did not admit its pod; empty if there is none.
         """
-        refused_by = self._start_failure.node if self._start_failure else ""
+        refused_by = self._start_failure.node if self._start_failure else rejected_by
         following = Attempt(self.attempt.round_ref, self.attempt.job, self.attempt.number + 1, refused_by=refused_by)
         end = (len(self.finished_steps), partial_step.progress if partial_step else (0, 0))
         fruitless = 0 if end > self._initial_progress else self.fruitless_attempts + counts_as_played

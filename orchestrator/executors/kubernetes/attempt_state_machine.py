@@ -570,12 +570,15 @@ class AttemptMachine:
 
         `counts`: whether this attempt counts as fruitless if it made no progress.
         """
-        following = self.job.next_attempt(partial_step, counts_as_played=counts)
+        last = self._memory.loss or event.status
+        following = self.job.next_attempt(
+            partial_step, counts_as_played=counts, rejected_by=last.node if last.rejected else ""
+        )
         refused = refused_submission(following)
         if refused and self._start_history.starts_others(following, refused):
             reason = str(following.give_up_reason)
             return [FinishWithoutPlayer(self.job.attempt.job, partial_step, refused, reason)]
-        retry_at = 0.0
+        retry_at = event.time + self._timings.start_retry_interval if last.rejected else 0.0
         if refused and event.others_may_start:
             retry_at = event.time + self._timings.start_retry_interval
         elif following.fruitless_attempts >= MAX_FRUITLESS_ATTEMPTS:

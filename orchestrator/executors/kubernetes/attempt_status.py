@@ -108,7 +108,8 @@ class AttemptStatus:
     driver ended by itself, so that its last files may still arrive. `stuck_container` is a container, mostly a
     player's, that cannot start, which explains a fault that the driver reports; empty if there is none. `oom_kills` and
     `player_exits` say how each player ended. `node` is the pod's, empty before it has one. `had_pod` is false if the
-    Job's deadline passed before there was a pod, for example while the quota was used up.
+    Job's deadline passed before there was a pod, for example while the quota was used up. `rejected`: whether the pod's
+    node did not admit it, for example because no GPU could be allocated.
     """
 
     state: AttemptState
@@ -122,6 +123,7 @@ class AttemptStatus:
     player_exits: PlayerExits = _UNKNOWN_EXITS
     node: str = ""
     had_pod: bool = True
+    rejected: bool = False
 
     @property
     def waits_indefinitely(self) -> bool:
@@ -227,7 +229,9 @@ def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
     if termination is not None:
         return _driver_end_status(pod, termination, oom)
     if status.get("phase") in {"Failed", "Succeeded"}:
-        return AttemptStatus(AttemptState.ENDED, _pod_end_reason(pod), oom_kills=oom.settled())
+        return AttemptStatus(
+            AttemptState.ENDED, _pod_end_reason(pod), oom_kills=oom.settled(), rejected=_is_rejected(pod)
+        )
     if _metadata(pod).get("deletionTimestamp"):
         return AttemptStatus(AttemptState.TERMINATING, _pod_end_reason(pod), oom_kills=oom)
     return _live_pod_status(pod, warnings, oom)
@@ -305,6 +309,13 @@ def _pod_end_reason(pod: Object) -> str:
         if code:
             return f"its init container {name} ended with exit code {code}"
     return "its pod was deleted" if _metadata(pod).get("deletionTimestamp") else "its pod ended before its driver began"
+
+
+def _is_rejected(pod: Object) -> bool:
+    """Returns whether the pod's node did not admit it; the kubelet gives such a pod a reason, and no containers."""
+    status = pod.get("status") or {}
+    began = status.get("containerStatuses") or status.get("initContainerStatuses")
+    return bool(status.get("reason")) and not began and not _disruption_reason(pod)
 
 
 def _disruption_reason(pod: Object) -> str:

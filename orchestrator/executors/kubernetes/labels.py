@@ -46,8 +46,8 @@ class Attempt:
     """One attempt at a job, counted from 1: one Job, one pod, one folder.
 
     `avoided` are the nodes, on which its submission has played, that its pod should avoid. `refused_by` is the node
-    that did not start a player in the previous attempt; empty if there is none. `has_attack`: whether its pod has a
-    second player, the attack that queries the job's defence.
+    that did not admit the previous attempt's pod, or did not start a player of it; empty if there is none.
+    `has_attack`: whether its pod has a second player, the attack that queries the job's defence.
     """
 
     round_ref: RoundRef

@@ -175,7 +175,7 @@ def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, A
 def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
     """Returns the affinity that keeps a pod off nodes.
 
-    A node that has just refused a player may start no player at all, so another node is preferred.
+    A node that has just refused a pod or a player may refuse all of them, so another node is preferred.
     """
     avoided = frozenset[str]() if settings.replay_nodes == "any" else attempt.avoided
     rule: dict[str, Any] = {}

@@ -13,8 +13,8 @@ class ControllerTimings:
     `driver_kill_grace`: the same after it was ended. `termination_grace`: how long a pod that was told to terminate may
     take to confirm it. `player_status_grace`: how long to wait for the status of a player's container.
     `quota_retry_interval`: between two tries while a quota is used up; `start_retry_interval`: while no node starts the
-    player. `event_list_interval`: between two lists of events. `pending_timeout`: how long an attempt may wait for a
-    node or an image.
+    player, or after a node did not admit a pod. `event_list_interval`: between two lists of events. `pending_timeout`:
+    how long an attempt may wait for a node or an image.
     """
 
     refresh_interval: float = 10.0

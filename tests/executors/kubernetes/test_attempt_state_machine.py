@@ -480,6 +480,18 @@ def test_a_player_that_only_its_nodes_refuse_is_tried_again_later() -> None:
     assert names(machine.handle(JobAbsent(10 + TIMINGS.start_retry_interval))) == ["CreateJob"]
 
 
+def test_a_pod_that_its_node_rejects_is_tried_on_another_node_later() -> None:
+    """A node without a free device looks free to the scheduler, and would take every attempt at once."""
+    machine = machine_of()
+    machine.handle(JobCreated(0))
+    machine.handle(AttemptObserved(1, replace(EVICTED, rejected=True)))
+    over = 1 + TIMINGS.driver_kill_grace
+    [_, assigned, *_] = machine.handle(AttemptObserved(over, GONE))
+    assert assigned == AssignAttempt(Attempt(ROUND, JOB, 2, refused_by="node-1"), None)
+    assert machine.handle(JobAbsent(over + TIMINGS.start_retry_interval - 1)) == []
+    assert names(machine.handle(JobAbsent(over + TIMINGS.start_retry_interval))) == ["CreateJob"]
+
+
 def test_a_job_that_was_finished_without_its_player_is_closed() -> None:
     """What is left is kept, once; what its driver hands out later is not."""
     machine = refused_while_others_start()

@@ -390,3 +390,13 @@ def test_an_image_that_cannot_be_pulled_names_its_container() -> None:
     waits = state("attack", waiting=("ErrImagePull", "not found"))
     found = derive_status(job(), [pod(state("player", running=True), waits)], {}, taken=False)
     assert (found.fault, found.stuck_container) == (ImagePullFailed, "attack")
+
+
+def test_a_pod_is_rejected_only_where_no_container_began() -> None:
+    """An evicted pod has containers, or a disruption, and its node may be tried again at once."""
+    unfit = pod(phase="Failed", reason="OutOfcpu", message="Pod was rejected: no cpu")
+    assert derive_status(job(), [unfit], {}, taken=False).rejected
+    evicted = pod(*RUNS, phase="Failed", reason="Evicted", message="low on memory")
+    assert not derive_status(job(), [evicted], {}, taken=False).rejected
+    collected = pod(phase="Failed", reason="x", conditions=((*DISRUPTED, "DeletionByPodGC", "gone"),))
+    assert not derive_status(job(), [collected], {}, taken=False).rejected

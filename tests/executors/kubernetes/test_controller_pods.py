@@ -128,6 +128,16 @@ def test_a_lost_node_costs_an_attempt_and_its_zombie_is_not_heard(tmp_path) -> N
         assert "node that does not answer" in rig.ledger[1].message
 
 
+def test_a_node_that_admits_no_pod_costs_an_attempt(tmp_path) -> None:
+    """The next attempt prefers another node: one that is always free would get all of them."""
+    with clusters((Node("n1", cpu="64", pods=500), Node("n2", cpu="64", pods=500))) as (cluster, hook):
+        rig = rig_on(cluster, hook, tmp_path)
+        cluster.kubelets.reject("n1", "UnexpectedAdmissionError", "Allocate failed: no healthy devices present")
+        rig.play(jobs_of("a"))
+        assert rig.kinds("a") == ["pod-lost:1", *WHOLE_JOB]
+        assert "UnexpectedAdmissionError: Pod was rejected: Allocate failed" in rig.ledger[0].message
+
+
 @pytest.mark.slow
 def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
     """Before its pods are told to go, the node is waited for, and the board says so."""

@@ -263,6 +263,16 @@ def test_a_node_that_runs_low_evicts(cluster, http_) -> None:
     assert conditions(pod(cluster))["DisruptionTarget"] == "TerminationByKubelet"
 
 
+def test_a_pod_that_its_node_does_not_admit_fails_without_containers(cluster, http_) -> None:
+    """As `rejectPod` of the kubelet (pkg/kubelet): a reason, a message, an event, and no container's status."""
+    cluster.kubelets.reject("node-1", "UnexpectedAdmissionError", "Allocate failed")
+    http_("POST", PODS, {"metadata": {"name": "p"}, "spec": pod_spec(container(code=None))})
+    status = until(cluster, "Failed")["status"]
+    assert (status["reason"], status["message"]) == ("UnexpectedAdmissionError", "Pod was rejected: Allocate failed")
+    assert "containerStatuses" not in status
+    assert ("UnexpectedAdmissionError", "Allocate failed") in events_about(cluster, "p")
+
+
 def test_a_pods_own_deadline(timed, clock) -> None:
     """A pod that is active for too long: Failed by DeadlineExceeded, after its grace."""
     spec = pod_spec(container(code=None), activeDeadlineSeconds=30)
