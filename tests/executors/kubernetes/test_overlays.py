@@ -237,6 +237,28 @@ def test_the_controller_sees_what_drivers_see(objects) -> None:
 
 
 @EACH
+def test_no_storage_class_has_to_be_right_for_both_volumes(objects, overlay) -> None:
+    """What many nodes can write is not right for SQLite: on several nodes the claims name different classes."""
+    record, work = (
+        one(objects, "PersistentVolumeClaim", name)["spec"] for name in ("sparring-record", "sparring-work")
+    )
+    if overlay == "single-node":
+        assert work["accessModes"] == ["ReadWriteOnce"]
+        assert "storageClassName" not in work
+    else:
+        assert work["accessModes"] == ["ReadWriteMany"]
+        assert work["storageClassName"] != record.get("storageClassName")
+
+
+@EACH
+def test_no_mesh_puts_a_proxy_into_a_pod(objects) -> None:
+    """Istio and Linkerd are told so by the namespace: a proxy would be a way out, and its container never ends."""
+    metadata = one(objects, "Namespace")["metadata"]
+    assert metadata["labels"]["istio-injection"] == "disabled"
+    assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
+
+
+@EACH
 def test_the_controller_runs_a_command_that_exists(objects) -> None:
     """The words of each of our containers, after the image's own, are options that the command has."""
     ours = [each["spec"]["containers"][0] for each in pod_templates(objects) if "args" in each["spec"]["containers"][0]]
