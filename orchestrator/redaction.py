@@ -72,6 +72,7 @@ _PUBLIC_EVENTS = (
     contest_events.SubmissionWithdrawn,
     contest_events.SubmissionDisqualified,
     contest_events.SubmissionCorrected,
+    contest_events.OrganizersRecognized,
     contest_events.RoundPlayed,
     contest_events.RulesChanged,
     contest_events.RejudgementDropped,

@@ -133,6 +133,17 @@ class SubmissionCorrected(_ContestEvent):
     reason: Reason
 
 
+class OrganizersRecognized(_ContestEvent):
+    """Somebody was marked as of the organizing institution after having submitted these with a team (rule A5).
+
+    The person may have left the team meanwhile. The event names nobody, so bundles show it.
+    """
+
+    kind: Literal["organizers_recognized"] = "organizers_recognized"
+    actor: Actor
+    submissions: Annotated[list[str], Field(min_length=1)]
+
+
 class RoundPlayed(_ContestEvent):
     """A round of one task is complete. `head` is the hash of the last entry of its own ledger."""
 
@@ -385,6 +396,7 @@ CoreContestEvent = (
     | SubmissionWithdrawn
     | SubmissionDisqualified
     | SubmissionCorrected
+    | OrganizersRecognized
     | RoundPlayed
     | RulesChanged
     | RejudgementDropped

@@ -33,7 +33,8 @@ class Entry:
     (rule A16), in whichever order they were admitted. A submission without an arrival counts where it is received.
     `received_at` is the time of the ledger entry that received it, `arrived_at` the time of its arrival, in UTC, empty
     if an organizer submitted it with a command. `people` are the members of its team at that time; it binds them as
-    long as it plays (rule A1). `withdrawn` and `disqualified` hold the reason, empty if it was not.
+    long as it plays (rule A1). `organizer_recognized`: whether one of them was marked as an organizer later (rule A5).
+    `withdrawn` and `disqualified` hold the reason, empty if it was not.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Entry:
     pixels: str = ""
     decoder: str = ""
     arrived_at: str = ""
+    organizer_recognized: bool = False
     withdrawn: str = ""
     disqualified: str = ""
 
@@ -231,6 +233,9 @@ class Season:
                 licence = old.licence if event.licence is None else event.licence
                 source = old.source if event.source is None else event.source
                 self.entries[event.id] = replace(old, licence=licence, source=source)
+            case contest_events.OrganizersRecognized():
+                for name in event.submissions:
+                    self.entries[name] = replace(self.entries[name], organizer_recognized=True)
 
     def _apply_to_arrivals(self, event: contest_events.ContestEvent, time: str) -> None:
         match event:
@@ -353,6 +358,16 @@ class Season:
         groups = (*self.teams.values(), *(entry.people for entry in self.entries.values()))
         marked = {person.identity_key for people in groups for person in people if person.organizer}
         return frozenset(marked | {person.identity_key for person in self.roles[Role.ORGANIZER].values()})
+
+    def unrecognized_entries(self) -> list[str]:
+        """Returns the entries that an organizer submitted, as far as no event has marked them so (A5)."""
+        organizers = self.organizer_keys()
+        return [
+            entry.id
+            for entry in self.entries.values()
+            if not (entry.organizer_recognized or any(person.organizer for person in entry.people))
+            and any(person.identity_key in organizers for person in entry.people)
+        ]
 
     def find_similar_team(self, team: str) -> str:
         """Returns another team whose name differs only in case, spaces or invisible characters, "" if there is none."""

@@ -195,6 +195,8 @@ def _history_entry(entry: Entry, time: str, act: contest_events.ContestEvent) ->
             changed = (("licence", act.licence), ("source", act.source))
             corrections = ", ".join(f"{name} is now {value}" for name, value in changed if value is not None)
             return HistoryEntry(time, f"Corrected: {corrections}", act.reason)
+        case contest_events.OrganizersRecognized() if entry.id in act.submissions:
+            return HistoryEntry(time, "No prize", "a member is of the organizing institution (A5)")
         case contest_events.FormatEvent():
             effect = act.effect_on(entry.id, entry.task)
             return None if effect is None else HistoryEntry(time, *effect)

@@ -5,11 +5,18 @@ from datetime import timedelta
 
 import pytest
 
+from orchestrator import redaction
+from orchestrator.application.contests import roles
 from orchestrator.application.contests.administration import SubmissionRequest, validated
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_format import RoundOfSeason
 from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
+from orchestrator.formats.tournament.format import Tournament
+from orchestrator.formats.tournament.rules import TournamentRules
 from orchestrator.signatures import fingerprint, verify_signature
 
 NOON = "2026-03-01T12:00:00.000+00:00"
@@ -331,6 +338,69 @@ def test_an_organizer_is_one_in_every_team(cup) -> None:
             "House": [True],
             "Mask": [True],
         }
+
+
+def no_prize(season: Season) -> dict[str, str]:
+    """Returns why each submission on quarters gets no prize in the initial round."""
+    where = RoundOfSeason("initial", "quarters", season)
+    rules = TournamentRules(initial={"classifier": "measure", "weights": {"fgsm": 1}})
+    return {entry.id: Tournament(rules).eligibility(entry, where).no_prize for entry in season.entries.values()}
+
+
+def as_published(cup) -> Season:
+    """Returns the season that a reader of a bundle folds."""
+    season = Season()
+    for entry in cup.entries():
+        public = redaction.redact_contest_event(entry.event)
+        event = entry.event if public is None else redaction.parse_redacted_event(public, "entry")
+        season.apply(event, entry.time)
+    return season
+
+
+def mark_in_another_team(desk) -> None:
+    """Says in another team that this person is of the organizing institution."""
+    desk.add_team("House", [contest_events.PersonRecord(id="OTTO", name="Otto", organizer=True)])
+
+
+def grant_the_role(desk) -> None:
+    """Makes this person an organizer, and takes the role back."""
+    for person in ("otto", "ada"):
+        roles.grant_role(desk, contest_events.PersonRecord(id=person, name=person), contest_events.Role.ORGANIZER)
+    roles.revoke_role(desk, "otto", contest_events.Role.ORGANIZER, "a mistake")
+
+
+@pytest.mark.parametrize("mark", [mark_in_another_team, grant_the_role])
+@pytest.mark.parametrize("leaves_first", [True, False])
+def test_who_submitted_and_is_marked_later_bars_the_submission_from_prizes(cup, mark, leaves_first) -> None:
+    """It counts who was in the team when it submitted, whenever that person is marked or leaves; bundles agree (A5)."""
+    ours = contest_events.PersonRecord(id="one", name="P. One")
+    with cup.desk() as desk:
+        desk.add_team("One", [ours, contest_events.PersonRecord(id="otto", name="Otto")])
+    cup.submit("One", cup.player("attack_honest"))
+    steps = [lambda desk: desk.add_team("One", [ours]), mark]
+    with cup.desk() as desk:
+        for step in steps if leaves_first else reversed(steps):
+            step(desk)
+    cup.submit("One", cup.player("attack_honest", "second"))
+    expected = {"attack_honest": "a member is of the organizing institution (A5)", "second": ""}
+    with cup.desk() as desk:
+        assert no_prize(desk.season) == expected
+    assert no_prize(as_published(cup)) == expected
+
+
+def test_who_is_marked_while_a_submission_waits_bars_it_from_prizes(cup) -> None:
+    """A member who leaves and is marked before the arrival is admitted counts as one who is marked after (A5)."""
+    ours = contest_events.PersonRecord(id="one", name="P. One")
+    with cup.desk() as desk:
+        desk.add_team("One", [ours, contest_events.PersonRecord(id="otto", name="Otto")])
+        arrival = {"arrival": "a" * 16, "team": "One", "task": "quarters", "side": Side.ATTACK}
+        desk.append_event(contest_events.SubmissionArrived(actor="one", **arrival, size=1, digest=f"sha256:{'0' * 64}"))
+        desk.add_team("One", [ours])
+        mark_in_another_team(desk)
+    cup.submit("One", cup.player("attack_honest"), arrival="a" * 16)
+    with cup.desk() as desk:
+        assert no_prize(desk.season) == {"attack_honest": "a member is of the organizing institution (A5)"}
+    assert no_prize(as_published(cup)) == {"attack_honest": "a member is of the organizing institution (A5)"}
 
 
 def test_a_clock_that_is_set_back_opens_nothing_again(cup) -> None:

@@ -189,6 +189,7 @@ EVERY_ACT = [
     contest_events.SubmissionWithdrawn(actor="desk", id="a", reason="r"),
     contest_events.SubmissionDisqualified(actor="desk", id="a", reason="r"),
     contest_events.SubmissionCorrected(actor="desk", id="a", licence="MIT", reason="r"),
+    contest_events.OrganizersRecognized(actor="desk", submissions=["a"]),
     contest_events.RoundPlayed(actor="desk", round="initial", task="digits", head="h"),
     FinalistsPromoted(actor="desk", task="digits", attacks=[], defences=[]),
     contest_events.RulesChanged(actor="desk", rules={}, reason="r"),

@@ -80,6 +80,7 @@ _LEADERBOARD_EVENTS = (
     contest_events.SubmissionWithdrawn,
     contest_events.SubmissionDisqualified,
     contest_events.SubmissionCorrected,
+    contest_events.OrganizersRecognized,
     contest_events.RulesChanged,
     contest_events.FormatEvent,
 )
@@ -256,6 +257,12 @@ class ContestAdmin:
                 validated(contest_events.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members
             ]
             self.append_event(validated(contest_events.TeamAdded, actor=self.actor, team=name, people=records))
+        self._recognize_organizers()
+
+    def _recognize_organizers(self) -> None:
+        """Records which submissions an organizer made who was not marked as one when they came (A5)."""
+        if names := self.season.unrecognized_entries():
+            self.append_event(contest_events.OrganizersRecognized(actor=self.actor, submissions=names))
 
     def submit(self, submitted: SubmissionRequest, backend: Backend, steps: StepLog = UNWATCHED) -> Receipt:
         """Admits a submission and returns its signed receipt.
@@ -359,7 +366,9 @@ class ContestAdmin:
     def _receive(self, act: contest_events.SubmissionReceived) -> Receipt:
         """Records that a submission was received, and returns its receipt."""
         time = self.append_event(act)
-        return self._write_receipt(ReceivedSubmission(act, time, self._entry_count, self._ledger.head))
+        received = ReceivedSubmission(act, time, self._entry_count, self._ledger.head)
+        self._recognize_organizers()
+        return self._write_receipt(received)
 
     def _take_back(self, image: Image) -> None:
         """Removes the copy that admission made of a refused submission, unless a received one has the same digest."""

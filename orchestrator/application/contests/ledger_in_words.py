@@ -109,6 +109,9 @@ _WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
     acts.SubmissionWithdrawn: lambda e, *_: f"withdrew {e.id}",
     acts.SubmissionDisqualified: lambda e, *_: f"disqualified {e.id}",
     acts.SubmissionCorrected: _corrected,
+    acts.OrganizersRecognized: lambda e, *_: (
+        f"marked an organizer among the people who submitted {', '.join(e.submissions)}, so that no prize goes there"
+    ),
     acts.RoundPlayed: lambda e, *_: f"completed the round {e.round} of {e.task}",
     acts.RulesChanged: lambda *_: "changed the rules by which the boards are judged",
     acts.RejudgementDropped: lambda *_: "looked at other rules and dropped them",

@@ -70,10 +70,11 @@ def membership_problems(season: Season, limits: EntryLimits, team: str, people: 
 def prize_ineligibility(season: Season, entry: Entry) -> str:
     """Returns why a submission gets no prize (rule A5), "" if it may. It names nobody, since leaderboards are public.
 
-    Both the members of its team when it was submitted and the present ones count.
+    Both the members of its team when it was submitted and the present ones count, whenever they were marked.
     """
     people = (*entry.people, *season.teams.get(entry.team, ()))
-    return "a member is of the organizing institution (A5)" if any(person.organizer for person in people) else ""
+    is_barred = entry.organizer_recognized or any(person.organizer for person in people)
+    return "a member is of the organizing institution (A5)" if is_barred else ""
 
 
 def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]:
