@@ -714,12 +714,7 @@ def _settled_stake(state: State, books: Books, defence: Defence, at: datetime) -
     """Returns what becomes of the stake on a defence (U9, U10)."""
     if defence.staked_at is None:
         return Waiting((f"{defence.id} is not staked",))
-    staked = state.staked_defence(defence)
-    end = staked.end(state.rules.days_unbroken)
-    if staked.unsettled and not any(each.received < end for each in staked.breaks):
-        # The board may yet find a rejected picture valid (U11).
-        return Waiting((f"{staked.unsettled[0].picture} {staked.unsettled[0].reason}",))
-    return settle_stake(books, staked, state.entrants(), at, state.rules.days_unbroken)
+    return settle_stake(books, state.staked_defence(defence), state.entrants(), at, state.rules.days_unbroken)
 
 
 def _money_moved(state: State, event: events.MoneyMoved, at: datetime) -> Objections:

@@ -75,7 +75,7 @@ class Unsettled:
     """A picture that may still break a defence, or whose rejection the board has to confirm before a defence's prize.
 
     `reason` says what the picture waits for. `ruled` is whether only the board's confirmation is missing (U11). Prizes
-    for breaking the defence do not wait for that.
+    for breaking the defence do not wait for that, once another picture broke it.
     """
 
     picture: str
@@ -178,7 +178,8 @@ def settle_stake(
     Only the first week in which the defence was broken counts. The teams that broke it in that week, with pictures
     received after the staking, share the stake (see `break_shares`). If none of them may get a prize, the stake goes to
     the attackers' half. If there is no such team, or the defence was not broken in `days`, the board's stake goes back
-    to the attackers' half, and a team's stake to the team.
+    to the attackers' half, and a team's stake to the team. While no picture broke it, the board has to confirm each
+    rejection first (U11), because it may yet find a rejected picture valid.
     """
     account = _account_with_stake(books, defence.id)
     if not account:
@@ -190,7 +191,7 @@ def settle_stake(
     undecided = [
         each
         for each in defence.unsettled
-        if not each.ruled and each.received < defence.end(days) and (first is None or each.closes <= first)
+        if each.received < defence.end(days) and (first is None or (not each.ruled and each.closes <= first))
     ]
     if undecided:
         return _waiting([(defence, undecided)])
@@ -310,7 +311,8 @@ def end_contest(
 ) -> tuple[Transfer, ...] | Waiting:
     """Returns the transfers that end a contest: due prizes, stakes of unbroken defences, the rest of both halves.
 
-    Returns `Waiting` while a picture that a prize depends on is unsettled. Awards stay in the teams' accounts until
+    Returns `Waiting` while a picture that a prize or a stake depends on is unsettled, or its rejection not confirmed
+    (U11). Awards stay in the teams' accounts until
     they are paid. `table` is that of `prize_table`.
     """
     due: list[Transfer] = []
@@ -321,11 +323,7 @@ def end_contest(
         reasons += prize.reasons if isinstance(prize, Waiting) else ()
         due += prize if not isinstance(prize, Waiting) else ()
     for defence in defences:
-        undecided = [each for each in defence.unsettled if each.received < defence.end(days) and not each.ruled]
-        if defence.breaks or undecided:
-            stake_ = settle_stake(books, defence, entrants, max(now, defence.end(days)), days)
-        else:
-            stake_ = end_stake(books, defence)
+        stake_ = settle_stake(books, defence, entrants, max(now, defence.end(days)), days)
         reasons += stake_.reasons if isinstance(stake_, Waiting) else ()
         due += stake_ if not isinstance(stake_, Waiting) else ()
     if reasons:

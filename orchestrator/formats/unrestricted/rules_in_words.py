@@ -99,9 +99,9 @@ def _breaks_and_prizes(rules: UnrestrictedRules) -> list[RuleInWords]:
         (
             "U11",
             (
-                "Before a defence gets its prize, the board confirms the rejection of every picture that was received "
-                "after the defence was published and before its days were over. A member who voted about a picture "
-                "cannot confirm its rejection."
+                "Before a defence gets its prize, or the stake on an unbroken defence is given back, the board "
+                "confirms the rejection of every picture that was received after the defence was published and before "
+                "its days or the contest were over. A member who voted about a picture cannot confirm its rejection."
             ),
         ),
         ("U12", "A team with an organizer or a member of the review board gets no prize."),

@@ -617,6 +617,36 @@ def test_u11_a_break_after_the_90_days_releases_no_stake_before_rejections_are_c
     assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
 
 
+@pytest.mark.parametrize("by_team", [False, True])
+@pytest.mark.parametrize("is_valid", [False, True])
+def test_u11_the_end_returns_no_stake_before_rejections_are_confirmed(by_team, is_valid) -> None:
+    """If the board then finds one of them valid, its team wins the stake; once all are confirmed, the contest ends."""
+    contest = small_contest(RULES | {"last_day": "2027-02-12"})
+    if by_team:
+        contest.must(contest.done(commands.record_stake_payment(contest.state, contest.now, "desk", "d1", "7")))
+    else:
+        contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=60)
+    assert (contest.state.week, contest.state.is_over, contest.state.books.unpaid()) == (None, False, [])
+    assert contest.state.books.balance(f"{'stake' if by_team else 'reserved'}:d1") == 10_000
+    if is_valid:
+        contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", "b2"))
+        overrule = commands.overrule(contest.state, contest.now, "desk", handle(1), BIRD, "It is plain.")
+        contest.must(contest.done(overrule))
+    else:
+        body = {"defence": "d1", "picture": handle(1), "member": "b3"}
+        contest.must(contest.propose(events.RejectionConfirmed(actor="b3", **body)))
+    contest.wait(days=3)
+    refunds = [("stake_refunded", "owls")] if by_team else []
+    expected = [("break_prize", "foxes")] if is_valid else refunds
+    assert contest.state.is_over
+    assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == expected
+
+
 def test_u10_a_break_waits_for_pictures_that_were_received_before_the_staking() -> None:
     """Where one of them turns out to be the first break, the stake is void, whoever broke the defence later."""
     contest = small_contest()

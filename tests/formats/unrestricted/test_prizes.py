@@ -294,10 +294,13 @@ def test_the_end_gives_everything_back(staked) -> None:
     assert end_contest(books, {90: 50_000}, defences, _entrants(), now) == ()
 
 
-def test_the_end_waits_for_pictures(staked) -> None:
-    """A stake that a picture may still cost is not given back at the end."""
-    waiting = end_contest(staked, TABLE, [_defence("d2", unsettled=(_unsettled(3),))], _entrants(), START + 50 * DAY)
-    assert waiting == Waiting(("d2: p1 is being rated",))
+@pytest.mark.parametrize("id_", ["d1", "d2"])
+@pytest.mark.parametrize("ruled", [False, True])
+def test_the_end_waits_for_pictures(staked, id_, ruled) -> None:
+    """A stake that a picture may still cost is not given back at the end, nor one with rejections to confirm."""
+    defence = _defence(id_, unsettled=(_unsettled(3, ruled=ruled),))
+    waiting = end_contest(staked, TABLE, [defence], _entrants(), START + 50 * DAY)
+    assert waiting == Waiting((f"{id_}: p1 is being rated",))
 
 
 def test_what_is_withheld_after_the_end_goes_back(staked) -> None:
