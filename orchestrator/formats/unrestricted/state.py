@@ -14,7 +14,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
 from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
-from orchestrator.formats.unrestricted.money import Books
+from orchestrator.formats.unrestricted.money import Books, Transfer, TransferKind
 from orchestrator.formats.unrestricted.prizes import Break, Entrants, StakedDefence, Unsettled
 from orchestrator.formats.unrestricted.questionnaire import Questionnaire
 from orchestrator.formats.unrestricted.rater_tests import RaterRecord
@@ -347,14 +347,30 @@ class State:
             case "withhold":
                 if self.books is None:
                     raise KeyError(subject)
-                transfer = self.books.transfers[subject]
-                return frozenset({transfer.team, self.defences[transfer.defence].team})
+                award = self.books.transfers[subject]
+                return frozenset({award.team, self.defences[award.defence].team, *self._in_line(self.books, award)})
             case "appeal":
                 appeal = self.appeals[subject.partition(":")[0]]
                 return self.teams_of_picture(self.pictures[appeal.picture]) | {appeal.team}
             case "report" | "overrule":
                 return self.teams_of_picture(self.pictures[subject.partition(":")[0]])
         raise KeyError(question)
+
+    def _in_line(self, books: Books, award: Transfer) -> set[str]:
+        """Returns the teams with a staked defence that may win a prize for defences if the board withholds it (U10)."""
+        if award.kind is not TransferKind.DEFENCE_PRIZE or self.is_over:
+            return set()
+        given = [each for each in books.transfers.values() if (each.kind, each.days) == (award.kind, award.days)]
+        if any(books.is_paid(each.id) for each in given):
+            return set()
+        winners = {each.defence for each in given}
+        staked = [each for each in self.defences.values() if each.staked_at is not None and each.id not in winners]
+        return {each.team for each in staked if not self._barred(each) and self.held_for(each, award.days)}
+
+    def held_for(self, defence: Defence, days: int) -> bool:
+        """Returns whether no picture broke a staked defence that was received in its first `days` times 24 hours."""
+        end = (defence.staked_at or self.at) + timedelta(days=days)
+        return all(self.pictures[each].received >= end for each in defence.broken_by)
 
     def picture_of(self, question: str) -> Picture | None:
         """Returns the picture that a question is about, None if it is about none."""
@@ -397,9 +413,8 @@ class State:
         if defence.staked_at is None or defence.status in (DefenceStatus.PAID, DefenceStatus.WITHHELD):
             return None
         advances = self.rules.prizes.advances if self.rules.prizes else {}
-        broken = [self.pictures[each].received for each in defence.broken_by]
-        ends = [defence.staked_at + timedelta(days=days) for days in (*advances, self.rules.days_unbroken)]
-        return max((end for end in ends if not any(received < end for received in broken)), default=None)
+        held = [days for days in (*advances, self.rules.days_unbroken) if self.held_for(defence, days)]
+        return defence.staked_at + timedelta(days=max(held)) if held else None
 
     def stake_ends(self, defence: Defence) -> datetime | None:
         """Returns when a staked defence has held for `rules.days_unbroken` times 24 hours, None if it is not staked."""

@@ -403,6 +403,55 @@ def test_u8_nobody_has_two_seats() -> None:
     assert seat("b9", "x@far.example") == ["this person already has a seat, as x1; nobody votes twice (U8)"]
 
 
+def contest_with_a_prize() -> SimulatedContest:
+    """Returns a contest in which d1 of the owls held for 10 days; d2 to d6 were staked later, and only one may win."""
+    prizes = {"prizes": {"pool": "1000.01 EUR", "per_break": "10.00 EUR", "advances": {10: 20}}}
+    contest = small_contest(RULES | prizes | {"last_day": "2027-03-31", "closed": "allowed"})
+    contest.must(contest.stake("b-1", "d1"))
+    for name, team in (("d2", "foxes"), ("d3", "wolves"), ("d4", "bears"), ("d5", "cats"), ("d6", "dogs")):
+        contest.add_team(team) if team not in contest.state.season.teams else None
+        contest.receive_defence(name, team, source="" if name == "d4" else "https://code.example/1")
+        contest.find_readable(name, "b1", "b2")
+        contest.must(contest.test(name))
+    contest.close_week()
+    contest.must(contest.stake("b-2", "d2", "d3", "d4", "d5"))
+    contest.must(contest.upload(1, "wolves"))
+    contest.close_week()
+    answers_ = {"d1": BIRD, "d2": BIRD, "d3": BICYCLE, "d4": BIRD, "d5": BIRD, "d6": BIRD}
+    for name, answer in answers_.items():
+        contest.must(contest.record_answers(name, {handle(1): answer}))
+    contest.must(contest.rate(1))
+    contest.append(contest_events.SubmissionDisqualified(actor="desk", id="d5", reason="It is a copy."))
+    contest.wait(days=4)
+    return contest
+
+
+@pytest.mark.parametrize(
+    ("team", "is_party"),
+    [("owls", True), ("foxes", True), ("wolves", False), ("bears", False), ("cats", False), ("dogs", False)],
+    ids=["wins", "next", "broken", "closed code", "disqualified", "not staked"],
+)
+def test_u8_who_may_win_a_withheld_prize_is_concerned(team, is_party) -> None:
+    """A member with a conflict with a team that may win the prize if it is withheld neither sees the case nor votes."""
+    contest = contest_with_a_prize()
+    [award] = [each.id for each in contest.state.books.unpaid() if each.kind == "defence_prize"]
+    assert award == "defence_prize:10:d1"
+    note = commands.record_conflict(contest.state, contest.now, "b3", "b3", team, ConflictSource.ADVISOR)
+    contest.must(contest.done(note))
+    refused = [recused("b3", f"advisor ({team})")] if is_party else []
+    assert contest.vote(f"withhold:{award}", "b3") == refused
+
+
+def test_u8_nobody_may_win_a_prize_that_is_withheld_after_the_end() -> None:
+    """It goes back to the organizers then, so that a conflict with another team recuses nobody."""
+    contest = contest_with_a_prize()
+    contest.wait(days=100)
+    assert contest.state.is_over
+    note = commands.record_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.ADVISOR)
+    contest.must(contest.done(note))
+    contest.must(contest.vote("withhold:defence_prize:10:d1", "b3"))
+
+
 def test_u8_the_board_withholds_an_unpaid_prize_after_the_end() -> None:
     """The amount goes to the organizers, and to no defence whose 90 days end after the contest; nobody else acts."""
     prizes = {"prizes": {"pool": "1000.01 EUR", "per_break": "100.00 EUR", "advances": {10: 20}}}
