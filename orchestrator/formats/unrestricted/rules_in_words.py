@@ -160,7 +160,9 @@ def _appeals(rules: UnrestrictedRules) -> str:
         f"A team that a ruling puts at a disadvantage may appeal within {counted_noun(rules.appeal_days, 'day')}. "
         f"{validity.appeal_raters} new raters decide, of whom at least {validity.appeal_majority} have to agree, or "
         "the review board decides and publishes its reason. A member of the board with a conflict of interest neither "
-        f"sees the case nor votes. More than half of the other members, and at least {MIN_QUORUM}, have to vote. If "
+        "sees the case nor votes. A picture concerns its team and the teams of defences that it breaks or may still "
+        "break; withholding a prize concerns its team and the teams that may win it instead. "
+        f"More than half of the other members, and at least {MIN_QUORUM}, have to vote. If "
         "the software computed a conflict from addresses of the same organization, "
         f"{WAIVERS} other members may decide that it is none."
     )

@@ -380,16 +380,29 @@ class State:
         return self.pictures[self.appeals[subject].picture] if kind == "appeal" else None
 
     def teams_of_picture(self, picture: Picture) -> frozenset[str]:
-        """Returns a picture's team, and the teams whose defences it breaks or would break if it were ruled valid."""
+        """Returns a picture's team, and the teams of defences that it would or may break if it were ruled valid."""
         others = {each.team for each in self.defences.values() if self._may_be_broken(each, picture)}
         return frozenset({picture.team, *others})
 
     def _may_be_broken(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a picture breaks a defence, or would if it were ruled valid as another class (U7)."""
+        """Returns whether a picture breaks a defence, or would if it were ruled valid as another class (U7).
+
+        A defence that did not answer yet may be broken if it is asked about the picture once that is valid.
+        """
         if picture.id in defence.faults:
             return self.rules.on_fault is OnFault.BREAK
-        answer = defence.answers.get(picture.id)
+        if picture.id not in defence.answers:
+            return self._may_be_asked(defence, picture)
+        answer = defence.answers[picture.id]
         return answer is not None and (picture.class_name is None or answer != picture.class_name)
+
+    def _may_be_asked(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a defence may still be asked about a valid picture, in its test or later."""
+        if not self.season.entries[defence.id].is_active:
+            return False
+        if defence.status in (DefenceStatus.RECEIVED, DefenceStatus.READABLE):
+            return True
+        return self.answers_at_stage(defence, picture) and picture.id not in defence.tested_on
 
     def worklist(self, defence: Defence) -> list[str]:
         """Returns the pictures whose rejection a board member has to confirm before a defence's prize (U11)."""

@@ -382,6 +382,74 @@ def test_u8_a_member_has_a_conflict_with_a_picture_that_breaks_by_a_fault(on_fau
     assert contest.vote(f"overrule:{handle(1)}:invalid", "b4") == refused
 
 
+def contest_with_a_question(name: str, team: str) -> SimulatedContest:
+    """Returns a contest with a rated picture of the foxes that d1 answered, b4 of `team`, and its defence, received."""
+    contest = broken_contest()
+    contest.add_team(team)
+    contest.add_board(b4=f"four@{team}.example")
+    contest.receive_defence(name, team)
+    return contest
+
+
+def test_u8_a_member_has_a_conflict_through_a_defence_that_was_not_asked_yet() -> None:
+    """It may still be broken, at each of its stages; once it has abstained, it may not."""
+    question, refused = f"overrule:{handle(1)}:invalid", [recused("b4", "organization (bears)")]
+    for answer, after in ((BIRD, refused), (None, [])):
+        contest = contest_with_a_question("d2", "bears")
+        contest.upload(2, "foxes")
+        assert contest.vote(question, "b4") == refused
+        contest.find_readable("d2", "b1", "b2")
+        assert contest.vote(question, "b4") == refused
+        contest.close_week()
+        contest.must(contest.rate(2, answers(sure=False)))
+        contest.must(contest.test("d2"))
+        contest.tick()
+        assert contest.vote(question, "b4") == []  # it was tested on the picture
+        question_2 = f"overrule:{handle(2)}:bird"
+        assert contest.vote(question_2, "b4") == refused
+        contest.must(contest.record_answers("d2", {handle(2): answer}))
+        assert contest.vote(question_2, "b4") == after
+        assert is_recused(contest.state, "b4", contest.state.teams_of(question_2), contest.now) is bool(after)
+
+
+def test_u8_a_defence_that_is_asked_no_more_makes_no_conflict() -> None:
+    """One that is refused or left, and one that held, about a picture that was received after its days."""
+    question = f"overrule:{handle(1)}:invalid"
+    contest = contest_with_a_question("d2", "bears")
+    contest.append(contest_events.SubmissionWithdrawn(actor="desk", id="d2", reason="We found a mistake."))
+    contest.must(contest.vote(question, "b4"))
+    contest = contest_with_a_question("d2", "bears")
+    contest.find_readable("d2", "b1", "b2")
+    contest.must(contest.test("d2", right=1, wrong=8))
+    contest.must(contest.vote(question, "b4"))
+    contest = small_contest()
+    contest.add_board(b4="four@owls.example")
+    contest.must(contest.stake("b-1", "d1"))
+    for picture, status, refused in ((1, "staked", [recused("b4", "organization (owls)")]), (2, "expired", [])):
+        contest.must(contest.upload(picture, "foxes"))
+        contest.close_week()
+        contest.must(contest.rate(picture, answers(sure=False)))
+        assert contest.vote(f"overrule:{handle(picture)}:bird", "b4") == refused
+        assert contest.state.defences["d1"].status == status
+        contest.wait(days=98)
+    assert contest.vote(f"overrule:{handle(1)}:bird", "b4") == [recused("b4", "organization (owls)")]
+
+
+def test_u8_a_vote_from_before_a_conflict_decides_nothing() -> None:
+    """A member who voted, and whose colleagues then submit a defence that will be asked, is not counted."""
+    contest = broken_contest()
+    contest.add_team("bears")
+    contest.add_board(b4="four@bears.example")
+    question = f"overrule:{handle(1)}:invalid"
+    contest.must(contest.vote(question, "b4", "b1"))
+    contest.receive_defence("d2", "bears")
+    decide = (contest.state, contest.now, "desk", handle(1), None, "The board sees a drawing.")
+    assert "1 of 3 members voted" in contest.done(commands.overrule(*decide))[0]
+    contest.must(contest.vote(question, "b2"))
+    contest.must(contest.done(commands.overrule(*decide)))
+    assert contest.ledger[-1][0].vote.recused == {"b4": "organization (bears)"}
+
+
 def test_u8_nobody_has_two_seats() -> None:
     """Neither two votes in every case, nor a second name for a case from which a declared conflict recuses them."""
     contest = broken_contest()
