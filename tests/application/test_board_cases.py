@@ -129,6 +129,19 @@ def test_a_report_of_an_appeals_new_rater_stops_the_panel_and_is_told_to_the_boa
     assert contest.status(1) == "invalid"
 
 
+def test_the_board_reads_until_when_it_may_decide_an_appeal_whose_raters_do_not_agree() -> None:
+    """The list of cases says so, in the time of the ledger."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    contest.must(contest.propose(events.PanelCalled(actor="b1", appeal=handle(1), member="b1")))
+    for number in range(5):
+        body = {"picture": handle(1), "appeal": handle(1), "answers": answers(real=number < 2)}
+        contest.must(contest.propose(events.PictureRated(actor="p", rater=f"p{number}", **body)))
+    contest.tick()
+    (line,) = board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
+    assert line.title.endswith("do not agree, so the board may vote until 2027-01-25 23:00 UTC")
+
+
 def recuse(contest: SimulatedContest, *members: str) -> None:
     """Lets members declare a conflict with the kites."""
     for each in members:

@@ -341,8 +341,11 @@ def _reports(state: State) -> Iterator[CaseLine]:
 def _appeals(state: State) -> Iterator[CaseLine]:
     for name in state.open_appeals:
         appeal = state.appeals[name]
-        reported = "; a new rater reported the picture, so the board has to vote" if appeal.is_reported else ""
-        yield CaseLine(f"appeal:{name}", f"picture {appeal.picture}, by {appeal.team}{reported}")
+        end = state.board_decides_until(appeal)
+        waits = f"; its new raters do not agree, so the board may vote until {end:%Y-%m-%d %H:%M} UTC" if end else ""
+        if appeal.is_reported:
+            waits = "; a new rater reported the picture, so the board has to vote"
+        yield CaseLine(f"appeal:{name}", f"picture {appeal.picture}, by {appeal.team}{waits}")
 
 
 def _confirmations(state: State) -> Iterator[CaseLine]:

@@ -561,9 +561,11 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
     if event.vote is not None:
         yield from _vote(state, question_of(event), event.vote, at)
         return
-    found = state.judge(picture).rule_on_appeal(appeal.panel, {each.rater for each in picture.ratings})
-    if found.outcome is Outcome.UNDECIDED:
+    found = state.panel_ruling(appeal)
+    if (end := state.board_decides_until(appeal)) is not None:
         expected = picture.class_name
+        if at < end:
+            yield f"the panel of {appeal.id} does not agree, and the board may decide until {end.isoformat()} (U8)"
     elif found.outcome in (Outcome.VALID, Outcome.INVALID):
         expected = found.class_name
     else:

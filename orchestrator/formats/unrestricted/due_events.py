@@ -20,8 +20,8 @@ from orchestrator.formats.unrestricted.state import (
     Picture,
     PictureStatus,
     State,
+    is_ruled,
 )
-from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.week_calendar import (
     TZDATA_VERSION,
     Week,
@@ -71,6 +71,8 @@ def next_due(state: State) -> datetime | None:
         end = state.appeals_end(state.pictures[each])
         if end is not None:
             instants.append(end)
+    ends = (state.board_decides_until(state.appeals[each]) for each in state.open_appeals)
+    instants += [end for end in ends if end is not None]
     advances = state.rules.prizes.advances if state.rules.prizes else {}
     for defence in state.defences.values():
         if defence.staked_at is not None:
@@ -112,16 +114,14 @@ def _publications(state: State, _: datetime) -> Iterator[Action]:
             yield Action(f"publish:{each.id}", (event,))
 
 
-def _appeals(state: State, _: datetime) -> Iterator[Action]:
+def _appeals(state: State, now: datetime) -> Iterator[Action]:
     for name in state.open_appeals:
         appeal = state.appeals[name]
         if len(appeal.panel) < state.rules.validity.appeal_raters:
             continue
-        picture = state.pictures[appeal.picture]
-        found = state.judge(picture).rule_on_appeal(appeal.panel, {each.rater for each in picture.ratings})
-        if found.outcome in (Outcome.VALID, Outcome.INVALID, Outcome.UNDECIDED):
-            undecided = found.outcome is Outcome.UNDECIDED
-            class_name = picture.class_name if undecided else found.class_name
+        found, end = state.panel_ruling(appeal), state.board_decides_until(appeal)
+        if is_ruled(found) or (end is not None and now >= end):
+            class_name = found.class_name if is_ruled(found) else state.pictures[appeal.picture].class_name
             reason = f"The panel finds: {found.outcome}. {'; '.join(found.reasons)}"[:2000]
             event = events.AppealRuled(actor=ACTOR, appeal=name, class_name=class_name, reason=reason)
             yield Action(f"appeal:{name}", (event,))

@@ -251,7 +251,9 @@ def _picture_rated(state: State, event: events.PictureRated, at: datetime) -> No
     picture, rating = state.pictures[event.picture], Rating(event.rater, event.answers)
     state.raters.setdefault(event.rater, RaterRecord()).rated += 1
     if event.appeal:
-        state.appeals[event.appeal].panel.append(rating)
+        appeal = state.appeals[event.appeal]
+        appeal.panel.append(rating)
+        appeal.rated_at = at
         return
     picture.ratings.append(rating)
     _rule(state, picture, at)

@@ -113,7 +113,10 @@ class UnrestrictedRules(FormatRules):
     days_unbroken: Annotated[int, Field(ge=1)] = 90
     """How long a staked defence has to stay unbroken to win the prize, in periods of 24 hours (U10)."""
     appeal_days: Annotated[int, Field(ge=1)] = 14
-    """How long a team may appeal, in periods of 24 hours from the ruling on a picture (U8)."""
+    """How long a team may appeal, in periods of 24 hours from the ruling on a picture (U8).
+
+    The board has as long to decide an appeal whose new raters do not agree, from the last of their answers.
+    """
     validity: ValidityRules = ValidityRules()
     """When a picture counts as valid, for its raters and for the panel of an appeal (U6, U8)."""
     raters: RaterRules = RaterRules()

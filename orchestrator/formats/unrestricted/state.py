@@ -157,6 +157,8 @@ class Appeal:
     """The team's text, "" in a redacted ledger."""
     has_panel: bool = False
     panel: list[Rating] = field(default_factory=list)
+    rated_at: datetime | None = None
+    """When the last rater of the panel answered so far."""
     decision: Decision | None = None
 
     @property
@@ -259,6 +261,20 @@ class State:
     def appeals_end(self, picture: Picture) -> datetime | None:
         """Returns until when teams may appeal against the ruling on a picture, None if there is no ruling."""
         return None if picture.ruled_at is None else picture.ruled_at + timedelta(days=self.rules.appeal_days)
+
+    def panel_ruling(self, appeal: Appeal) -> Ruling:
+        """Returns what the panel of an appeal finds so far (U8)."""
+        picture = self.pictures[appeal.picture]
+        return self.judge(picture).rule_on_appeal(appeal.panel, {each.rater for each in picture.ratings})
+
+    def board_decides_until(self, appeal: Appeal) -> datetime | None:
+        """Returns until when the board may decide an open appeal whose panel does not agree, None for any other (U8).
+
+        After that the ruling on the picture stands.
+        """
+        if appeal.decided or appeal.rated_at is None or self.panel_ruling(appeal).outcome is not Outcome.UNDECIDED:
+            return None
+        return appeal.rated_at + timedelta(days=self.rules.appeal_days)
 
     def breaks(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether a picture breaks a defence if its ruling stands (U7). An abstention is no break."""

@@ -74,7 +74,7 @@ class Outcome(StrEnum):
     REPORTED = "reported"
     """No further rater sees it until the board has decided about the report."""
     UNDECIDED = "undecided"
-    """Only for an appeal: too few of its raters agree. The ruling stands unless the board decides otherwise."""
+    """Only for an appeal: too few of its raters agree. The ruling stands unless the board decides otherwise in time."""
 
 
 @dataclass(frozen=True, slots=True)

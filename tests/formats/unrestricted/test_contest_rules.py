@@ -273,6 +273,45 @@ def test_u8_an_appeal_is_decided_by_its_panel() -> None:
     assert contest.state.defences["d1"].status == "staked"
 
 
+def contest_with_an_undecided_panel() -> SimulatedContest:
+    """Returns a contest with an appeal by the owls about picture 1, of whose new raters three of five see a drawing."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    contest.must(contest.propose(events.PanelCalled(actor="b1", appeal=handle(1), member="b1")))
+    for number, real in enumerate([False, False, True, False, True]):
+        body = {"picture": handle(1), "appeal": handle(1), "answers": answers(real=real)}
+        contest.must(contest.propose(events.PictureRated(actor="p", rater=f"p{number}", **body)))
+    contest.tick()
+    return contest
+
+
+@pytest.mark.parametrize(("class_name", "status"), [(None, "invalid"), (BIRD, "valid")])
+def test_u8_the_board_may_decide_where_the_panel_does_not_agree(class_name, status) -> None:
+    """It has as long as teams have for an appeal, from the last answer of the panel on."""
+    contest = contest_with_an_undecided_panel()
+    contest.wait(days=2, hours=23)
+    assert (contest.state.open_appeals, contest.status(1)) == ({handle(1): None}, "valid")
+    contest.must(contest.vote(f"appeal:{handle(1)}:{class_name or 'invalid'}", "b1", "b2"))
+    decide = commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), class_name, "The board looked.")
+    contest.must(contest.done(decide))
+    contest.wait(days=4)
+    assert contest.status(1) == status
+    assert contest.state.pictures[handle(1)].decisions[-1].by == "board"
+
+
+def test_u8_the_ruling_stands_if_the_board_lets_the_time_pass() -> None:
+    """The appeal ends by itself, not earlier, and says that its panel did not agree; then the defence is broken."""
+    contest = contest_with_an_undecided_panel()
+    early = events.AppealRuled(actor="desk", appeal=handle(1), class_name=BIRD, reason="The panel is undecided.")
+    [why] = contest.propose(early)
+    assert "2027-01-25T23:00:00+00:00" in why
+    contest.wait(days=3)
+    assert f"appeal:{handle(1)}" in contest.actions
+    assert contest.state.appeals[handle(1)].decision.at.isoformat() == "2027-01-25T23:00:00+00:00"
+    assert "The panel finds: undecided" in contest.state.appeals[handle(1)].decision.reason
+    assert contest.state.defences["d1"].status == "broken"
+
+
 def test_u8_only_those_concerned_appeal_and_only_in_time() -> None:
     """A team whose defence is not broken by it, and anybody after the last day, cannot appeal."""
     contest = broken_contest()
