@@ -1,9 +1,10 @@
-"""Players in containers, through a Docker engine on this machine: the backend for strangers' submissions.
+"""Runs players in containers of a Docker engine on this machine: the backend for strangers' submissions.
 
 A container has no network, a read-only root, a small /tmp in memory, no capabilities, a user id of its own, our
-seccomp profile, and limits on memory, processors, processes and open files; see `container_spec`. It is ended
-and removed by `stop`, which makes sure. With runc it shares the host's kernel: an unknown kernel or GPU driver hole is
-not contained, and it can read the host's load, uptime and processor model.
+seccomp profile, and limits on memory, processors, processes and open files; see `container_spec`. `stop` kills and
+removes the container, and verifies that nothing of it is left. With runc the container shares the host's kernel: it is
+not protected against an unknown hole in the kernel or a GPU driver, and the player can read the host's load, uptime
+and processor model.
 """
 
 import secrets
@@ -56,7 +57,7 @@ _log = structlog.get_logger()
 
 
 class DockerBackend(ImageBackend):
-    """Opens players as containers."""
+    """Starts players as containers."""
 
     name: ClassVar[str] = "docker"
 
@@ -65,10 +66,10 @@ class DockerBackend(ImageBackend):
         super().__init__(EngineImages(self._engine))
         self._constants = ConstantFiles()
         self._pipes = PipeFolders()
-        self._pending_cleanup = PendingCleanup()  # what could not be ended while the engine was away
+        self._pending_cleanup = PendingCleanup()  # sandboxes that could not be stopped while the engine was away
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  a GPU is tried before a round
-        """Raises BackendUnavailable when no engine answers, or one that is too old, elsewhere or lacks the runtime."""
+        """Raises BackendUnavailable if no engine answers, or it is too old, not on this machine or lacks `runtime`."""
         try:
             info = self._engine.info()
         except SandboxLost as error:
@@ -76,7 +77,7 @@ class DockerBackend(ImageBackend):
         container_runtimes.require_runtime(runtime or Runtime.RUNC, container_runtimes.runtime_names(info))
 
     def diagnose(self) -> list[Check]:
-        """Returns the engine's facts, and which limits really hold, tried in a container."""
+        """Returns the engine's facts, and which limits hold inside a container, as a probe program measures them."""
         try:
             info = self._engine.info()
             image = self._known_image()
@@ -86,13 +87,13 @@ class DockerBackend(ImageBackend):
         except SparringError as error:
             return [Check("docker: engine", CheckStatus.FAIL, str(error), "look at the engine's own log")]
         runtimes = container_runtimes.diagnose_runtimes(info, image, self.start)
-        looked = self_probe.run_probe(
+        probe_checks = self_probe.run_probe(
             self.name, None if image is None else partial(self.start, self_probe.probe_spec(image))
         )
-        return [*engine_checks.engine_checks(info), *runtimes, self._diagnose_pipes(), *looked]
+        return [*engine_checks.engine_checks(info), *runtimes, self._diagnose_pipes(), *probe_checks]
 
     def _diagnose_pipes(self) -> Check:
-        """Returns over what the players of the usual runtime are spoken to; it never raises."""
+        """Returns whether players under runc get FIFOs or the engine's attach stream; it never raises."""
         name, build = "docker: pipes", "`sparring image build runner`"
         remedy = f"run {build}, if that is the reason; answers take longer until then"
         try:
@@ -104,17 +105,17 @@ class DockerBackend(ImageBackend):
         return Check(name, CheckStatus.OK, "FIFOs in a folder that players cannot write to")
 
     def fresh_copy(self, image: Image, run: str) -> Image:
-        """Returns the image's files as another image, with inodes of its own; see `Backend.fresh_copy`."""
+        """Returns another image with the same files in new inodes; see `Backend.fresh_copy`."""
         config, inspected = self._admission.config_of(image), self._engine.image(image.digest)
         if inspected is None:
             raise SandboxLost(f"image {image.name} ({image.digest}) is gone from the engine; load it again")
         labels = {container_spec.RUN_LABEL: run, container_spec.OWNER_LABEL: str(Owner.current_process())}
-        copied = image_copy.copy_image(self._engine, inspected, labels)
-        self._admission.add_copy(copied, config)
-        return replace(image, digest=copied, rollback=partial(image_copy.remove_copy, self._engine, copied))
+        copy_id = image_copy.copy_image(self._engine, inspected, labels)
+        self._admission.add_copy(copy_id, config)
+        return replace(image, digest=copy_id, rollback=partial(image_copy.remove_copy, self._engine, copy_id))
 
     def start(self, spec: SandboxSpec) -> Sandbox:
-        """Starts a player; one that its image or the runtime keeps from starting has ended before it began."""
+        """Starts a player. If its image or the runtime prevents that, returns a `NeverStarted` sandbox."""
         self._pending_cleanup.run()
         try:
             return self._start_container(spec)
@@ -122,30 +123,30 @@ class DockerBackend(ImageBackend):
             return retry_start(self._start_container, spec, error, self._known_image())
 
     def _start_container(self, spec: SandboxSpec) -> Sandbox:
-        """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
-        # Without an init program nobody would keep the engine's pipes, whose end tells that of the container; and an
-        # engine that is to keep a log has to be given what it logs.
-        suited = spec.policy.init and not spec.policy.engine_logs
-        fifos = suited and not self._pipes.refusal(spec.policy.runtime, self._require_fifos)
+        """Starts a player's container, over FIFOs if the policy and the runtime allow them."""
+        # Only an init program keeps the engine's pipes open until the container ends, and the engine logs only what
+        # passes through its own pipes.
+        allows_fifos = spec.policy.init and not spec.policy.engine_logs
+        fifos = allows_fifos and not self._pipes.refusal(spec.policy.runtime, self._require_fifos)
         try:
-            return self._with(spec, self._host(spec), fifos=fifos)
+            return self._create_sandbox(spec, self._host(spec), fifos=fifos)
         except UnseenFileError as error:
             _log.warning("constants_unseen", reason=str(error), remedy="/proc/meminfo and three more stay empty")
             self._constants.unseen()
-            return self._with(spec, self._host(spec), fifos=False)
+            return self._create_sandbox(spec, self._host(spec), fifos=False)
 
     def _require_fifos(self, runtime: Runtime) -> None:
-        """Has a container under a runtime answer over FIFOs.
+        """Starts a container under a runtime and checks that it answers over FIFOs.
 
         Raises:
-            FifosRefusedError: it does not, or there is no shell to do it with.
+            FifosRefusedError: it does not answer, or the runner image with the shell is missing.
             SandboxLost: the engine failed.
         """
         image = pipe_folders.find_runner(self._engine)
         spec = pipe_folders.probe_spec(image, runtime)
         try:
             self._pipes.install(pipe_folders.read_shell(self._engine, image, inspection_labels()))
-            sandbox = self._with(
+            sandbox = self._create_sandbox(
                 spec, replace(self._engine.host(), masked_paths=masked_paths.masked_paths()), fifos=True
             )
         except (StartFailedError, PolicyNotAppliedError, UnseenFileError) as error:
@@ -159,7 +160,7 @@ class DockerBackend(ImageBackend):
             raise FifosRefusedError(f"a container under {runtime} did not answer over FIFOs within {seconds:g} s")
 
     def _host(self, spec: SandboxSpec) -> HostLimits:
-        """Returns what the machine allows, with what this player does not see and what it sees instead."""
+        """Returns the host's limits, the paths to mask for this player, and the constant files that replace some."""
         # Under the other runtimes a sandbox has a /proc of its own.
         masks_constants = spec.policy.runtime is Runtime.RUNC and spec.policy.masked_proc
         constants = self._constants.sources(spec.limits.memory) if masks_constants else ()
@@ -169,7 +170,8 @@ class DockerBackend(ImageBackend):
             constants=constants,
         )
 
-    def _with(self, spec: SandboxSpec, host: HostLimits, *, fifos: bool) -> Sandbox:
+    def _create_sandbox(self, spec: SandboxSpec, host: HostLimits, *, fifos: bool) -> Sandbox:
+        """Creates, attaches to and starts a container, in this order, so that none of its output is lost."""
         container_runtimes.require_runtime(spec.policy.runtime, host.runtimes)
         config = self._admission.config_of(spec.image)
         owner = Owner.current_process()
@@ -177,22 +179,23 @@ class DockerBackend(ImageBackend):
             uid = uid_pool.take_uid(FIRST_UID)
             releases: list[Callable[[], None]] = [partial(uid_pool.release_uid, uid)]
             rollback.add(releases[0])
-            made = self._pipes.make() if fifos else None
-            if made is not None:
-                releases.append(made.remove)
-                rollback.add(made.remove)
-                host = replace(host, pipes=made.mounts)
+            sandbox_fifos = self._pipes.make() if fifos else None
+            if sandbox_fifos is not None:
+                releases.append(sandbox_fifos.remove)
+                rollback.add(sandbox_fifos.remove)
+                host = replace(host, pipes=sandbox_fifos.mounts)
             cgroup = ParentCgroup.open(owner, spec.run, spec.limits.memory) if host.cgroupfs else None
             if cgroup is not None:
                 rollback.add(cgroup.close)
-            witness = self._engine.liveness_connection()
+            liveness = self._engine.liveness_connection()
             parent = None if cgroup is None else cgroup.path
             options = container_spec.container_options(spec, config, uid, host, str(owner), parent)
-            created = [f"sparring-{secrets.token_hex(8)}"]  # its name: an engine that dies now may have made it
-            rollback.add(lambda: remove_container(self._engine, created[-1]))
-            created.append(self._engine.create(options, created[0]))
-            container = created[-1]
-            stream = self._open_stream(container, made)
+            # The name first, then the id: an engine that dies during `create` may have created the container.
+            handles = [f"sparring-{secrets.token_hex(8)}"]
+            rollback.add(lambda: remove_container(self._engine, handles[-1]))
+            handles.append(self._engine.create(options, handles[0]))
+            container = handles[-1]
+            stream = self._open_stream(container, sandbox_fifos)
             rollback.add(stream.close)
             self._engine.start(container)
             verify_policy.require_applied(RequestedPolicy(spec, uid, host), self._engine.inspect(container))
@@ -201,10 +204,10 @@ class DockerBackend(ImageBackend):
                 for step in reversed(releases):
                     step()
 
-            return ContainerSandbox(self._engine, container, stream, witness, cgroup, release, self._pending_cleanup)
+            return ContainerSandbox(self._engine, container, stream, liveness, cgroup, release, self._pending_cleanup)
 
     def _open_stream(self, container: str, fifos: PlayerFifos | None) -> PlayerStream:
-        """Attaches to a container that was not started yet, and opens its FIFOs where it has some."""
+        """Attaches to a container that was not started yet, and opens its FIFOs if it has any."""
         if fifos is None:
             return self._engine.attach(container)
         attachment = self._engine.attach(container, only_stderr=True)
@@ -215,12 +218,13 @@ class DockerBackend(ImageBackend):
             raise SandboxLost(f"cannot open the FIFOs of a new container: {error}") from error
 
     def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Removes what dead orchestrators left, and what is left of our run that `ended_run`; returns how many things.
+        """Removes what dead orchestrators left, and what remains of our own run `ended_run`.
 
-        What nobody can judge from here is spared.
+        It spares the run `spare_run`, and everything whose owner it cannot determine to be dead. Returns the number of
+        things removed.
 
         Raises:
-            InfrastructureFault: something could not be removed; everything else was.
+            InfrastructureFault: something could not be removed; the rest was.
         """
         self._pending_cleanup.run()
         current = Owner.current_process()

@@ -1,4 +1,4 @@
-"""What dead orchestrators left in the engine, and what is left of a run that ended: found by label, and removed."""
+"""Removes what dead orchestrators or an ended run left in the engine, which it finds by label."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,45 +13,46 @@ from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 
 
 class CleanupEngine(ContainerEngine, image_copy.CopyEngine, Protocol):
-    """What sweeping needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that `clean_up` uses. Each raises SandboxLost if the engine fails."""
 
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """Returns every container that some orchestrator started here."""
+        """Returns every container that an orchestrator created."""
         ...
 
     def container_ids(self) -> set[str]:
-        """Returns the ids of all containers of the engine, also of those that other programs made."""
+        """Returns the ids of all containers of the engine, including those of other programs."""
         ...
 
 
 def clean_up(engine: CleanupEngine, spare_run: str | None, ended_run: str | None) -> int:
     """Removes containers, copies of images, control groups and processes; see `DockerBackend.clean_up`."""
     current = Owner.current_process()
-    failed = DeferredErrors()  # one thing that cannot be ended keeps none of the others here
+    errors = DeferredErrors()  # one thing that cannot be removed does not keep the others
     removed = 0
 
-    def clear(labels: Mapping[str, str], end: Callable[[], object]) -> int:
+    def remove_if_abandoned(labels: Mapping[str, str], remove: Callable[[], object]) -> int:
         owner, run = Owner.parse(labels.get(container_spec.OWNER_LABEL, "")), labels.get(container_spec.RUN_LABEL)
-        over = owner is not None and (
+        abandoned = owner is not None and (
             owner.state_seen_by(current) is OwnerState.DEAD or (owner == current and run == ended_run)
         )
         count = 0
-        if over and (spare_run is None or run != spare_run):
-            with failed.collect():
-                end()
+        if abandoned and (spare_run is None or run != spare_run):
+            with errors.collect():
+                remove()
                 count = 1
         return count
 
-    with failed.collect():
+    with errors.collect():
         for container in engine.containers():
-            removed += clear(container.get("Labels") or {}, partial(remove_container, engine, container["Id"]))
-    with failed.collect():
-        for copied, labels in image_copy.find_copies(engine, container_spec.RUN_LABEL):
-            removed += clear(labels, partial(image_copy.remove_copy, engine, copied))
-    spared = None if spare_run is None else process_tree.run_digest(spare_run)
-    over_too = None if ended_run is None else process_tree.run_digest(ended_run)
-    removed += parent_cgroup.remove_dead_cgroups(current, failed, spared, ended_run=over_too)
-    with failed.collect():
-        removed += orphans.kill_orphans(engine.container_ids, current, spared)
-    failed.raise_first()
+            labels = container.get("Labels") or {}
+            removed += remove_if_abandoned(labels, partial(remove_container, engine, container["Id"]))
+    with errors.collect():
+        for copy_id, labels in image_copy.find_copies(engine, container_spec.RUN_LABEL):
+            removed += remove_if_abandoned(labels, partial(image_copy.remove_copy, engine, copy_id))
+    spared_digest = None if spare_run is None else process_tree.run_digest(spare_run)
+    ended_digest = None if ended_run is None else process_tree.run_digest(ended_run)
+    removed += parent_cgroup.remove_dead_cgroups(current, errors, spared_digest, ended_run=ended_digest)
+    with errors.collect():
+        removed += orphans.kill_orphans(engine.container_ids, current, spared_digest)
+    errors.raise_first()
     return removed

@@ -1,4 +1,4 @@
-"""Which runtimes an engine has, and which of them really run a sandbox."""
+"""Reports which runtimes an engine has, and whether each of them can run a sandbox."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -12,9 +12,10 @@ _REQUIRED_RUNSC_ARGUMENTS = ("--network=none",)
 
 
 def missing_runsc_arguments(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns which of gVisor's arguments the engine was not told: without them sandboxes leak."""
+    """Returns the arguments of gVisor that the engine's configuration lacks; without them sandboxes leak."""
     runsc = (info.get("Runtimes") or {}).get(Runtime.RUNSC.value) or {}
-    return tuple(word for word in _REQUIRED_RUNSC_ARGUMENTS if runsc and word not in (runsc.get("runtimeArgs") or ()))
+    given = runsc.get("runtimeArgs") or ()
+    return tuple(argument for argument in _REQUIRED_RUNSC_ARGUMENTS if runsc and argument not in given)
 
 
 def runtime_names(info: Mapping[str, Any]) -> frozenset[str]:
@@ -23,7 +24,7 @@ def runtime_names(info: Mapping[str, Any]) -> frozenset[str]:
 
 
 def require_runtime(runtime: Runtime, available: Collection[str]) -> None:
-    """Raises BackendUnavailable, with the remedy, when the engine has no such runtime."""
+    """Raises BackendUnavailable, with the remedy, if the engine has no such runtime."""
     if runtime.value not in available:
         available_names = ", ".join(each.value for each in Runtime if each.value in available) or "none that is known"
         raise BackendUnavailable(
@@ -34,7 +35,7 @@ def require_runtime(runtime: Runtime, available: Collection[str]) -> None:
 def diagnose_runtimes(
     info: Mapping[str, Any], image: Image | None, start: Callable[[SandboxSpec], Sandbox]
 ) -> list[Check]:
-    """Returns for each runtime whether it is there, and what became of a tiny sandbox under it; it never raises."""
+    """Returns a check of each runtime: whether the engine has it, and whether it ran a probe; it never raises."""
     checks = [_diagnose_runtime(runtime, runtime_names(info), image, start) for runtime in Runtime]
     if without := missing_runsc_arguments(info):
         detail = f"gVisor is registered without {', '.join(without)}, and leaks sandboxes then"

@@ -1,8 +1,8 @@
 """One container as a sandbox.
 
-Its stream may end for three reasons: the player ended, the engine ended, or somebody else ended the container. Only
-the first is the player's doing. So at the end of the stream the engine is asked what became of the container, and then
-it has to be shown that the engine lived through it (see `engine_liveness`). Where it did not, the end is ambiguous.
+Its stream may end for three reasons: the player exited, the engine stopped, or another program ended the container.
+Only the first is charged to the player. So at the end of the stream the sandbox asks the engine for the container's
+state, and then checks that the engine ran all the time (see `engine_liveness`). If it did not, the end is ambiguous.
 """
 
 import time
@@ -24,26 +24,26 @@ _MAX_EXIT_CODE = 255
 
 
 class ContainerEngine(Protocol):
-    """What a sandbox needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that a sandbox uses. Each raises SandboxLost if the engine fails."""
 
     def state(self, container: str) -> Mapping[str, Any] | None:
-        """Returns the container's state, None when there is no such container."""
+        """Returns the container's state, None if there is no such container."""
         ...
 
     def wait(self, container: str, seconds: float) -> None:
-        """Returns when the container has ended, or when so much time has passed."""
+        """Waits until the container has exited, for at most `seconds`."""
         ...
 
     def kill(self, container: str) -> None:
-        """Kills it; nothing happens when it has ended."""
+        """Kills a container; does nothing if it has exited."""
         ...
 
     def remove(self, container: str) -> None:
-        """Removes it and its volumes; nothing happens when it is gone."""
+        """Removes a container and its volumes; does nothing if there is no such container."""
         ...
 
     def was_killed(self, container: str, since: float) -> bool:
-        """Whether somebody had the engine kill it since that moment (seconds since 1970)."""
+        """Returns whether a client asked the engine to kill the container after `since` (seconds since 1970)."""
         ...
 
 
@@ -52,7 +52,7 @@ class PlayerStream(Protocol):
 
     @property
     def stream_ended(self) -> bool:
-        """Whether the stream from the player has ended; nothing here says why."""
+        """Whether the stream from the player has ended, for whatever reason."""
         ...
 
     @property
@@ -84,11 +84,11 @@ class PlayerStream(Protocol):
         ...
 
     def drain(self) -> None:
-        """Takes what has arrived by now, for the sake of stderr and of noticing the end; drops stdout."""
+        """Reads what has arrived, without waiting: keeps stderr, notices the end, drops stdout."""
         ...
 
     def close(self) -> None:
-        """Lets go."""
+        """Closes the streams."""
         ...
 
 
@@ -96,13 +96,13 @@ class ContainerSandbox:
     """One running container.
 
     Args:
-        engine: where it runs.
-        container: its id.
-        stream: its three streams.
-        liveness: a connection to the engine that is older than the container.
-        cgroup: the group above its own, if there is one.
-        release: called once, when everything is gone.
-        pending: ends it again when the engine is back, where that failed.
+        engine: the engine that runs it.
+        container: the container's id.
+        stream: its stdin, stdout and stderr.
+        liveness: a connection to the engine that was opened before the container was created.
+        cgroup: the parent of its control group, if it has one.
+        release: called once, after the container was removed.
+        pending: stops the sandbox later if the engine failed in `stop`.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class ContainerSandbox:
         self._begun = time.monotonic()
         self._created = time.time()
         self._ended: float | None = None
-        self._attributed = False  # the stream ended, and it was the player's doing
-        self._lost = False  # it ended, and it was not, or nobody can tell
-        self._ended_itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
+        self._attributed = False  # the stream ended because the player exited
+        self._lost = False  # the stream ended for another reason, or for one that cannot be determined
+        self._ended_itself: bool | None = None  # whether the player exited by itself; None until `stop` checks
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data`; see `Sandbox.send`."""
@@ -147,33 +147,34 @@ class ContainerSandbox:
         return data
 
     def stop(self) -> Exit:
-        """Ends the container and removes it; see `Sandbox.stop`.
+        """Kills and removes the container; see `Sandbox.stop`.
 
         Raises:
-            SandboxLost: the engine fails, or something of the container survives. A second call tries again.
+            SandboxLost: the engine failed, or a process of the container survived. A second call tries again.
         """
         return self._stop()
 
     def _attribute_end(self) -> None:
-        """Finds out why the stream ended. Raises SandboxLost when it was not, or not surely, the player's doing."""
+        """Determines why the stream ended. Raises SandboxLost unless the player certainly exited by itself."""
         self._ended = self._ended or time.monotonic()
         if self._attributed:
             return
         try:
-            self._require_players_doing()
+            self._require_player_exit()
         except AmbiguousExit:
             if not self._liveness.is_open():
                 self._lost = True
                 raise
-            time.sleep(_RETRY_SECONDS)  # the engine is there, and did not answer: perhaps it is merely busy
+            time.sleep(_RETRY_SECONDS)  # the engine runs but did not answer: it may only be busy
             self._lost = True
-            self._require_players_doing()
+            self._require_player_exit()
         except SandboxLost:
             self._lost = True
             raise
         self._attributed, self._lost = True, False
 
-    def _require_players_doing(self) -> None:
+    def _require_player_exit(self) -> None:
+        """Raises SandboxLost if another program ended the container, AmbiguousExit if that cannot be determined."""
         try:
             self._engine.wait(self._container, _GRACE_SECONDS)
             state = self._engine.state(self._container)
@@ -191,16 +192,16 @@ class ContainerSandbox:
     def _remove(self) -> Exit:
         if self._ended_itself is None:
             self._stream.drain()
-            itself = self._stream.stream_ended
+            ended_itself = self._stream.stream_ended
             self._ended = self._ended or time.monotonic()
             self._stream.close()
             self._group.sample(now=True)
-            if itself and not self._lost:
+            if ended_itself and not self._lost:
                 try:
                     self._attribute_end()
-                except SandboxLost:  # said by the ending
+                except SandboxLost:  # reported as Ending.LOST
                     self._lost = True
-            self._ended_itself = itself
+            self._ended_itself = ended_itself
         state = self._engine.state(self._container) or {}
         if state.get("Running"):
             self._ended_itself = False
@@ -216,8 +217,8 @@ class ContainerSandbox:
 
     def _exit_from(self, state: Mapping[str, Any]) -> Exit:
         code = state.get("ExitCode")
-        known = None if self._cgroup is None else self._cgroup.usage()
-        usage = known or self._group.usage
+        counted = None if self._cgroup is None else self._cgroup.usage()
+        usage = counted or self._group.usage
         if self._lost:
             ending = Ending.LOST
         elif state.get("OOMKilled") or usage.kills:
@@ -235,7 +236,7 @@ class ContainerSandbox:
             peak_bytes=usage.peak_bytes,
             peak_pids=usage.peak_pids,
             kills=usage.kills,
-            sampled=known is None,
+            sampled=counted is None,
             stdin_bytes=self._stream.stdin_bytes,
             stdout_bytes=self._stream.stdout_bytes,
             stderr_bytes=self._stream.stderr_bytes,
@@ -244,10 +245,10 @@ class ContainerSandbox:
 
 
 def remove_container(engine: ContainerEngine, container: str, group: ContainerCgroup | None = None) -> None:
-    """Removes a container and makes sure: it is unknown to the engine, and its control group is empty.
+    """Removes a container, and verifies that the engine no longer knows it and that its control group is empty.
 
     Raises:
-        SandboxLost: it could not be removed, or processes of it live on.
+        SandboxLost: the container is still there after 30 s, or processes of it still run.
     """
     group = group or ContainerCgroup(container)
     engine.remove(container)

@@ -1,9 +1,9 @@
-"""What a container is made of: everything we decide, and the little that is taken from an image.
+"""The request that creates a container.
 
 An image's configuration is hostile input: VOLUME gives writable host disk in spite of a read-only root, HEALTHCHECK
 runs code beside the player, ENV has reached hooks on the host, WORKDIR has led out of the container (CVE-2024-21626).
-So entrypoint, command, working directory and a filtered environment are taken from it; the rest is overridden, or
-refused by name. No I/O here: the functions are pure, and tests read what they return.
+So a container takes only entrypoint, command, working directory and a filtered environment from its image. This module
+overrides all else, or admission refuses it by name. The functions are pure; tests read what they return.
 """
 
 import re
@@ -39,10 +39,10 @@ def container_options(
 ) -> dict[str, Any]:
     """Returns the engine's description of one sandbox (the body of POST /containers/create).
 
-    Everything comes from `spec.policy`. Limits on processors and open files are lowered to what the machine has: asking
-    for more would be an error. The image's own command is used if `spec.image` names none.
-    `parent_cgroup` is the control group to put the sandbox's own under, as a path (see `parent_cgroup`). With
-    `host.pipes` the player gets FIFOs for its streams, and the engine's are left to its init program.
+    Every setting comes from `spec.policy`. Limits on processors and open files are lowered to what the machine has,
+    because an engine refuses more. The image's own command is used if `spec.image` names none. `parent_cgroup` is the
+    path of the parent of the sandbox's control group (see `parent_cgroup`). With `host.pipes` the player's streams are
+    FIFOs, and the engine's pipes stay with its init program.
 
     Raises:
         UsageError: `spec.device` is not the UUID of one GPU.
@@ -119,7 +119,7 @@ def _host_config(spec: SandboxSpec, uid: int, host: HostLimits) -> dict[str, Any
         config["Mounts"] = [_read_only_bind(place, source) for place, source in mounts]
     if host.cgroup1:
         config["MemorySwappiness"] = 0
-    # Read-only paths are the engine's own list, which no list of ours takes the place of.
+    # ReadonlyPaths is left out under the policy, so that the engine applies its own list.
     config |= {"MaskedPaths": list(host.hidden)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
     return config
 

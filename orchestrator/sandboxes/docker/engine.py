@@ -1,6 +1,6 @@
-"""The calls to a Docker engine on this machine, with its errors translated.
+"""The calls to a Docker engine on this machine.
 
-This is the one file that knows the `docker` library: its errors become ours here.
+Only this module calls the `docker` library; `engine_errors` translates the library's errors.
 """
 
 import base64
@@ -40,7 +40,7 @@ START_ENGINE_REMEDY = "start the engine (`systemctl start docker`), or let your 
 
 
 class DockerEngine:
-    """The engine's calls, with its errors translated. Connects at the first call; threads may share it."""
+    """A client of the engine. It connects at the first call; threads may share it."""
 
     def __init__(self) -> None:
         self._address = os.environ.get("DOCKER_HOST") or _DEFAULT_ADDRESS
@@ -53,7 +53,7 @@ class DockerEngine:
         weakref.finalize(self, self._liveness.close)
 
     def is_listening(self) -> bool:
-        """Returns whether somebody listens where the engine is expected, on this machine."""
+        """Returns whether a program listens on the engine's unix socket."""
         try:
             self._require_listening()
         except BackendUnavailable:
@@ -61,7 +61,7 @@ class DockerEngine:
         return True
 
     def connect(self) -> tuple[Any, Any]:
-        """Returns two docker.APIClient, the second with a short time-out, for endings. Raises BackendUnavailable."""
+        """Returns two APIClients; the second, to end containers, has a short timeout. Raises BackendUnavailable."""
         with self._lock:
             self._require_listening()
             if self._clients is None:
@@ -70,7 +70,7 @@ class DockerEngine:
             return self._clients
 
     def _require_listening(self) -> None:
-        """Looks whether somebody listens; the library would leave a socket open behind each failure."""
+        """Raises BackendUnavailable if no program listens; the library would leak a socket at each failure."""
         if not self._address.startswith("unix://"):
             raise BackendUnavailable(
                 f"the engine's address is {printable(self._address)}; only an engine on this machine can play, over "
@@ -97,12 +97,12 @@ class DockerEngine:
         if tuple(int(part) for part in version.split(".")) < _MIN_API_VERSION:
             raise BackendUnavailable(f"the engine speaks API {version}; Docker 20.10 or newer (API 1.41) is needed")
         for client in (general, endings):
-            # The library keeps idle connections for each path, 25 of them, and a container's path never comes again.
+            # The library keeps up to 25 idle connections for each path, and no later request has a container's path.
             client.headers["Connection"] = "close"
         return general, endings
 
     def host(self) -> HostLimits:
-        """Returns what the engine's machine allows."""
+        """Returns the limits of the engine's machine."""
         if self._host is None:
             info = self.info()
             files = uid_pool.max_open_files()
@@ -111,33 +111,33 @@ class DockerEngine:
         return self._host
 
     def info(self) -> Mapping[str, Any]:
-        """Returns what the engine says of itself."""
+        """Returns the engine's description of itself (`docker info`)."""
         with engine_errors("asking the engine"):
-            found: Mapping[str, Any] = self.connect()[0].info()
-            return found
+            info: Mapping[str, Any] = self.connect()[0].info()
+            return info
 
     def architecture(self) -> str:
-        """Returns the engine's architecture as images spell it."""
+        """Returns the engine's architecture in the notation of images, such as `amd64`."""
         if self._architecture is None:
             with engine_errors("asking the engine"):
                 self._architecture = str(self.connect()[0].version().get("Arch", ""))
         return self._architecture
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what the engine knows of an image, None when it has none of that name or id."""
+        """Returns the engine's description of an image, None if it has none with that name or id."""
         with engine_errors("looking for an image"):
             try:
-                found: Mapping[str, Any] = self.connect()[0].inspect_image(reference)
+                image: Mapping[str, Any] = self.connect()[0].inspect_image(reference)
             except NotFound:
                 return None
-            return found
+            return image
 
     def version(self) -> str:
-        """Returns the version of the engine's interface that is spoken."""
+        """Returns the version of the engine's API that this client uses."""
         return str(self.connect()[0].api_version)
 
     def images(self, pattern: str) -> list[Mapping[str, Any]]:
-        """Returns the images with such a name."""
+        """Returns the images whose name matches a pattern."""
         with engine_errors("listing images"):
             return list(self.connect()[0].images(filters={"reference": pattern}))
 
@@ -152,12 +152,12 @@ class DockerEngine:
             yield from self.connect()[0].export(container)
 
     def path_stat(self, container: str, path: str) -> Mapping[str, Any] | None:
-        """Returns what a container has at a path (Docker's `PathStat`), None for nothing; starts and reads nothing.
+        """Returns Docker's `PathStat` of a path in a container, which need not run; None if nothing is there.
 
-        It is empty where the engine cannot tell, such as for a link that leads to itself.
+        The result is empty if the engine cannot resolve the path, such as for a link to itself.
         """
         client = self.connect()[0]
-        address = client._url("/containers/{0}/archive", container)  # noqa: SLF001  it has no call for this request
+        address = client._url("/containers/{0}/archive", container)  # noqa: SLF001  the library has no call for this request
         with engine_errors("looking at a container's files"):
             answer = client.head(address, params={"path": path}, timeout=_TIMEOUT_SECONDS)
         if answer.status_code == requests.codes.not_found:
@@ -167,18 +167,18 @@ class DockerEngine:
         return fields
 
     def read_file_archive(self, container: str, path: str) -> Generator[bytes, None, None]:
-        """Yields a file of a container as a tar stream in pieces."""
+        """Yields a tar stream, in pieces, of one file of a container."""
         with engine_errors("reading a container's file"):
             stream, _ = self.connect()[0].get_archive(container, path, chunk_size=None)
             yield from stream
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
-        """Creates a container and returns its id. The options go as they are: no proxy variables are added."""
+        """Creates a container and returns its id. It sends the options unchanged, without proxy variables."""
         with engine_errors("creating a container"), image_errors():
             return str(self.connect()[0].create_container_from_config(dict(options), name)["Id"])
 
     def liveness_connection(self) -> EngineConnection:
-        """Returns a line that is open as long as this life of the engine goes on."""
+        """Returns a connection that stays open until the engine's process ends."""
         return self._liveness.open_connection(self.path, self.version(), _ENDING_TIMEOUT_SECONDS)
 
     def attach(self, container: str, *, only_stderr: bool = False) -> Attachment:
@@ -186,19 +186,19 @@ class DockerEngine:
         return Attachment.open(self.path, self.version(), container, _TIMEOUT_SECONDS, only_stderr=only_stderr)
 
     def start(self, container: str) -> None:
-        """Starts it."""
+        """Starts a container."""
         with engine_errors("starting a container"), image_errors():
             self.connect()[0].start(container)
 
     def containers(self) -> list[Mapping[str, Any]]:
-        """Returns every container that some orchestrator started here."""
+        """Returns every container that an orchestrator created."""
         with engine_errors("listing containers"):
             return list(self.connect()[0].containers(all=True, filters={"label": container_spec.RUN_LABEL}))
 
     def container_ids(self) -> set[str]:
-        """Returns the ids of all containers of the engine, also of those that other programs made."""
+        """Returns the ids of all containers of the engine, including those of other programs."""
         with engine_errors("listing containers"):
-            return {found["Id"] for found in self.connect()[0].containers(all=True)}
+            return {container["Id"] for container in self.connect()[0].containers(all=True)}
 
     def images_with_label(self, label: str) -> list[Mapping[str, Any]]:
         """See `CopyEngine.images_with_label`."""
@@ -206,18 +206,18 @@ class DockerEngine:
             return list(self.connect()[0].images(filters={"label": label}))
 
     def inspect(self, container: str) -> Mapping[str, Any] | None:
-        """Returns what the engine says of a container, None when there is none."""
+        """Returns the engine's description of a container, None if there is no such container."""
         with sandbox_errors("looking at a container"):
             try:
-                found: Mapping[str, Any] = self.connect()[1].inspect_container(container)
+                inspected: Mapping[str, Any] = self.connect()[1].inspect_container(container)
             except NotFound:
                 return None
-            return found
+            return inspected
 
     def state(self, container: str) -> Mapping[str, Any] | None:
         """See `ContainerEngine.state`."""
-        found = self.inspect(container)
-        return None if found is None else found["State"]
+        inspected = self.inspect(container)
+        return None if inspected is None else inspected["State"]
 
     def wait(self, container: str, seconds: float) -> None:
         """See `ContainerEngine.wait`."""
@@ -225,7 +225,7 @@ class DockerEngine:
             try:
                 self.connect()[1].wait(container, timeout=seconds)
             except requests.ConnectionError as error:
-                if "timed out" not in str(error):  # a time-out while the body is read arrives as this
+                if "timed out" not in str(error):  # so the library reports a timeout while it reads the body
                     raise
 
     def kill(self, container: str) -> None:
@@ -239,16 +239,16 @@ class DockerEngine:
             sandbox_errors("removing a container"),
             ignore_ended_container(),
             suppress(requests.ReadTimeout),
-        ):  # it goes on at it
+        ):  # after a timeout the engine continues the removal
             self.connect()[1].remove_container(container, force=True, v=True)
 
     def was_killed(self, container: str, since: float) -> bool:
         """See `ContainerEngine.was_killed`."""
         with sandbox_errors("asking for events"):
             filters = {"container": [container], "event": ["kill"]}
-            until = max(since, time.time())  # a clock that was set back would be an error of the engine
+            until = max(since, time.time())  # the engine refuses `until` before `since`, as after a clock was set back
             events = self.connect()[1].events(f"{since:.6f}", f"{until:.6f}", filters, decode=True)
-            return bool(list(events))  # to its end, which gives the connection back
+            return bool(list(events))  # reads to the end, which returns the connection to the pool
 
 
 def _close_clients(clients: tuple[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What `sparring doctor` shows of what an engine says of itself."""
+"""The checks of `sparring doctor` on an engine's description of itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from orchestrator.sandboxes.base import Check, CheckStatus
 
 
 def engine_checks(info: Mapping[str, Any]) -> list[Check]:
-    """Returns what matters of what the engine says of itself (`docker info`)."""
+    """Returns checks of the engine's version, default seccomp profile and warnings, from `docker info`."""
     options = [str(option) for option in info.get("SecurityOptions") or []]
     seccomp = next((option for option in options if option.startswith("name=seccomp")), "")
     filtered = seccomp != "" and "unconfined" not in seccomp

@@ -1,4 +1,4 @@
-"""The errors of the `docker` library become ours: whose fault a failed call to the engine is."""
+"""Translates the errors of the `docker` library, and tells apart whose fault a failed call is."""
 
 import re
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.sandboxes.retry_start import StartFailedError
 
-# A file where /tmp, the init program or the working directory has to be: the same on every try, so not ours to retry.
+# The image has a file where /tmp, the init program or the working directory belongs: no retry can change that.
 _UNFIT_IMAGE = re.compile(
     r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
 )
 _UNSEEN = re.compile(r"bind source path does not exist")
 _DISK_FULL = re.compile(r"no space left on device(: unknown)?\W*$", re.IGNORECASE)
-"""How such a failure ends; before that there may be names that are a submission's."""
+"""Matches only the end of a message: the names before it may come from a submission."""
 
 
 class UnseenFileError(Exception):
-    """The engine does not see a file of this machine: it has another file system."""
+    """The engine cannot find a file of this machine, because it has another file system."""
 
 
 @contextmanager
 def image_errors() -> Iterator[None]:
-    """Raises separate errors for unfit files of an image, a start that failed for any reason, and a failed engine.
+    """Raises StartFailedError for a failed start, UnseenFileError for a missing mount source, APIError for a full disk.
 
-    The engine's message does not say whose fault a failed start is: the image's files, the runtime's mounts, or the
-    machine. So a caller that gets a StartFailedError starts a known image and compares.
+    The engine's message does not tell whether the image's files, the runtime's mounts or the machine caused a failed
+    start. So a caller that gets a StartFailedError starts a known image and compares.
     """
     try:
         yield
@@ -39,14 +39,14 @@ def image_errors() -> Iterator[None]:
         if _UNSEEN.search(str(error.explanation)):
             raise UnseenFileError(printable(str(error.explanation), 600)) from error
         if not _DISK_FULL.search(str(error.explanation)):
-            said = printable(str(error.explanation), 600)
-            raise StartFailedError(f"the engine failed to start it: {said}", unfit=False) from error
+            reason = printable(str(error.explanation), 600)
+            raise StartFailedError(f"the engine failed to start it: {reason}", unfit=False) from error
         raise
 
 
 @contextmanager
 def ignore_ended_container() -> Iterator[None]:
-    """Lets pass that a container is gone, or does not run any more."""
+    """Suppresses the errors for a container that does not exist or does not run any more."""
     try:
         yield
     except APIError as error:
@@ -56,7 +56,7 @@ def ignore_ended_container() -> Iterator[None]:
 
 @contextmanager
 def engine_errors(action: str) -> Iterator[None]:
-    """Turns the library's errors into ours."""
+    """Raises SandboxLost in place of the library's errors."""
     try:
         yield
     except (DockerException, requests.RequestException) as error:
@@ -65,7 +65,7 @@ def engine_errors(action: str) -> Iterator[None]:
 
 @contextmanager
 def sandbox_errors(action: str) -> Iterator[None]:
-    """Turns every error into the loss of the sandbox that it is about."""
+    """Raises SandboxLost in place of every error, also if no engine answers."""
     try:
         with engine_errors(action):
             yield

@@ -1,8 +1,8 @@
-"""One long request to the engine: bytes go in and come out in pieces, and it can be ended from outside.
+"""Long requests to the engine: both bodies are streamed, and the caller can cancel the request.
 
-Builds, loads and saves take minutes, and the caller has to be able to stop them. The library cannot be interrupted
-while it waits, and it sends the operator's registry passwords and proxies with every build. So this module makes these
-requests over the engine's socket, and sends nothing else.
+Builds, loads and saves take minutes, and the caller has to be able to cancel them. The `docker` library cannot be
+interrupted while it waits, and it sends the operator's registry passwords and proxies with every build. So this module
+makes these requests over the engine's socket, and sends neither.
 """
 
 import http.client
@@ -29,15 +29,15 @@ _CLIENT_ERRORS = range(400, 500)
 
 
 class EngineRefusal(Exception):
-    """The engine refused a request, or said within its answer that it failed; the message is its own, hostile text."""
+    """The engine refused a request, or reported a failure in its response. The message is its own: hostile text."""
 
 
 class RequestCancelled(Exception):
-    """The request was ended from here; the message says why."""
+    """The caller cancelled the request; the message gives the reason."""
 
 
 class CancellableRequest:
-    """Ends a request when `objection` gives a reason, which is asked twice a second."""
+    """Calls `objection` twice a second, and ends the request as soon as it returns a reason."""
 
     def __init__(self, connection: UnixConnection, objection: Callable[[], str]) -> None:
         self._connection, self._objection = connection, objection
@@ -46,12 +46,12 @@ class CancellableRequest:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begins to look."""
+        """Starts the thread that calls `objection`."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops looking."""
+        """Stops the thread."""
         self._finished.set()
         self._thread.join()
 
@@ -73,36 +73,36 @@ def engine_request(
     objection: Callable[[], str],
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[http.client.HTTPResponse]:
-    """Gives the engine's answer, its body unread. `path` begins with the version.
+    """Sends a request and yields the response, with its body unread. `path` begins with the version of the API.
 
     Raises:
-        Refusal: the engine refused (a status from 400 to 499).
-        RequestCancelled: `objection` gave a reason.
+        EngineRefusal: the engine refused (a status from 400 to 499).
+        RequestCancelled: `objection` returned a reason.
         SandboxLost: the engine failed.
     """
-    # An answer may take any time: another thread ends the connection if the caller has to stop.
-    line = UnixConnection(socket_path, _CONNECT_SECONDS, answer_seconds=None)
-    with CancellableRequest(line, objection) as guard:
+    # The response may take any time; a second thread shuts the connection down if the caller cancels.
+    connection = UnixConnection(socket_path, _CONNECT_SECONDS, answer_seconds=None)
+    with CancellableRequest(connection, objection) as guard:
         try:
-            yield _send_request(line, method, f"{path}?{urlencode(query)}", body, headers)
+            yield _send_request(connection, method, f"{path}?{urlencode(query)}", body, headers)
         except (OSError, http.client.HTTPException) as error:
             if guard.reason:
                 raise RequestCancelled(guard.reason) from error
             raise SandboxLost(f"{method} {path}: the engine failed: {printable(str(error), 600)}") from error
         finally:
-            line.hang_up()
-            line.close()
+            connection.hang_up()
+            connection.close()
         if guard.reason:
             raise RequestCancelled(guard.reason)
 
 
 def _send_request(
-    line: UnixConnection, method: str, target: str, body: Iterator[bytes] | None, more: Mapping[str, str]
+    connection: UnixConnection, method: str, target: str, body: Iterator[bytes] | None, extra: Mapping[str, str]
 ) -> http.client.HTTPResponse:
-    headers = {"Connection": "close", **({} if body is None else {"Content-Type": "application/x-tar"}), **more}
-    with suppress(BrokenPipeError, ConnectionResetError):  # it answered before it had everything
-        line.request(method, target, body, headers, encode_chunked=body is not None)
-    answer = line.response()
+    headers = {"Connection": "close", **({} if body is None else {"Content-Type": "application/x-tar"}), **extra}
+    with suppress(BrokenPipeError, ConnectionResetError):  # the engine answered before it had read the whole body
+        connection.request(method, target, body, headers, encode_chunked=body is not None)
+    answer = connection.response()
     if answer.status in _CLIENT_ERRORS:
         raise EngineRefusal(_refusal_reason(answer.read(_MAX_REASON_BYTES)))
     if answer.status not in _SUCCESS:
@@ -118,7 +118,7 @@ def _refusal_reason(body: bytes) -> str:
 
 
 def progress_messages(answer: http.client.HTTPResponse) -> Iterator[Mapping[str, Any]]:
-    """Yields what the engine says while it works, one JSON object a line. Raises EngineRefusal for an error in it."""
+    """Yields the engine's progress messages, one JSON object a line. Raises EngineRefusal if one reports an error."""
     while text := answer.readline(_MAX_LINE_BYTES):
         try:
             message = json.loads(text)
@@ -132,5 +132,5 @@ def progress_messages(answer: http.client.HTTPResponse) -> Iterator[Mapping[str,
 
 
 def deadline_objection(deadline: float, reason: str) -> Callable[[], str]:
-    """Returns an objection against going on after a moment of `time.monotonic()`."""
+    """Returns an objection that gives `reason` after a deadline of `time.monotonic()`."""
     return lambda: reason if time.monotonic() > deadline else ""

@@ -1,10 +1,10 @@
-"""Whether the engine lived through something: a line to it that stays open as long as it does.
+"""Checks that the engine ran without interruption while a sandbox ended.
 
-An engine that is told to stop (measured on 20.10) first closes its listening socket, then ends the containers, and all
-the while answers on connections that are open already: it reports players as exited with 143 as if they had crashed.
-One that was killed and started again reports 137, and has forgotten that it was ever asked to kill anybody. So two
-things together show that it lived through an end: a connection older than the sandbox is still open, and a new one,
-made after the end, is answered.
+An engine that is told to stop (measured on 20.10) first closes its listening socket, then ends the containers. Until
+it exits it still answers on open connections: it reports players as exited with 143, as if they had crashed. An engine
+that was killed and started again reports 137, and no longer has the events of earlier kill requests. So two conditions
+together show that the engine ran all the time: a connection older than the sandbox is still open, and the engine
+accepts a new one after the sandbox's end.
 """
 
 import json
@@ -18,15 +18,15 @@ from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.docker.engine_socket import open_stream
 
 _NO_EVENTS_FILTER = quote(json.dumps({"type": ["plugin"], "event": ["sparring"]}))
-"""Events that never happen: the line is kept for what it is, not for what it says."""
+"""Matches no event: the connection only has to stay open."""
 _BLOCK = 64 * 1024
 
 
 class EngineConnection:
-    """An open connection to one life of the engine. Threads may share it."""
+    """A connection that stays open until the engine's process ends. Threads may share it."""
 
-    def __init__(self, line: socket.socket, engine: str, seconds: float) -> None:
-        self._socket, self._socket_path, self._seconds = line, engine, seconds
+    def __init__(self, connection: socket.socket, socket_path: str, seconds: float) -> None:
+        self._socket, self._socket_path, self._seconds = connection, socket_path, seconds
         self._broken = False
         self._lock = threading.Lock()
 
@@ -37,18 +37,19 @@ class EngineConnection:
         Raises:
             SandboxLost: it does not answer within `seconds`.
         """
+        target = f"/v{version}/events?filters={_NO_EVENTS_FILTER}"
         try:
-            line, head = open_stream(socket_path, "GET", f"/v{version}/events?filters={_NO_EVENTS_FILTER}", seconds)
+            connection, head = open_stream(socket_path, "GET", target, seconds)
         except OSError as error:
             raise SandboxLost(f"the engine does not answer: {error}") from error
         if head.status != HTTPStatus.OK:
-            line.close()
+            connection.close()
             raise SandboxLost("the engine does not stream its events")
-        line.setblocking(False)
-        return cls(line, socket_path, seconds)
+        connection.setblocking(False)
+        return cls(connection, socket_path, seconds)
 
     def is_open(self) -> bool:
-        """Whether the line is still open; once it is broken it stays so."""
+        """Returns whether the connection is still open; once it is broken it stays so."""
         with self._lock:
             while not self._broken:
                 try:
@@ -60,11 +61,11 @@ class EngineConnection:
             return False
 
     def engine_survived(self) -> bool:
-        """Whether this life of the engine goes on, and is not about to end: it takes a new connection, too."""
+        """Returns whether the same engine still runs and is not stopping, that is, accepts a new connection."""
         return self.is_open() and self._accepts_connection() and self.is_open()
 
     def close(self) -> None:
-        """Lets go."""
+        """Closes the connection."""
         with self._lock:
             self._broken = True
             self._socket.close()
@@ -79,14 +80,14 @@ class EngineConnection:
 
 
 class LivenessMonitor:
-    """The witness at hand: the same one for all sandboxes of a life of the engine, then a new one."""
+    """Provides one connection for all sandboxes, and a new one when the engine was started again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connection: EngineConnection | None = None
 
     def open_connection(self, socket_path: str, version: str, seconds: float) -> EngineConnection:
-        """Returns an unbroken witness. Raises SandboxLost when the engine does not answer."""
+        """Returns a connection that is open. Raises SandboxLost if the engine does not answer."""
         with self._lock:
             if self._connection is None or not self._connection.is_open():
                 self._close_connection()
@@ -94,12 +95,12 @@ class LivenessMonitor:
             return self._connection
 
     def _close_connection(self) -> None:
-        """Closes the line of a life that is over."""
+        """Closes the current connection, if there is one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def close(self) -> None:
-        """Closes the line; a later call opens a new one."""
+        """Closes the connection; `open_connection` opens a new one."""
         with self._lock:
             self._close_connection()

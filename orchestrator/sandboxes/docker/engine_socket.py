@@ -1,10 +1,9 @@
-"""HTTP over the engine's unix socket: connect, write a request, read the head of its answer.
+"""HTTP over the engine's unix socket: connects, sends a request, reads the head of the response.
 
-`docker`, the library, makes the ordinary calls. What it cannot do starts here, and no other module opens the socket:
-a request that can be ended from outside (`engine_http`), a container's raw stream (`attach_stream`), and a connection
-that is watched for as long as it stays open (`engine_liveness`). `http.client` reads the whole answer of the first;
-the two others need the socket itself once the head was read, and every byte after it, which `http.client` would keep
-in a buffer of its own.
+The `docker` library makes the ordinary calls. This module, the only other one to open the socket, serves what the
+library cannot do: a request that can be cancelled (`engine_http`), a container's raw stream (`attach_stream`), and a
+connection whose end is watched (`engine_liveness`). `http.client` reads the whole response of the first. The other two
+need the socket itself and every byte after the head, which `http.client` would keep in a buffer of its own.
 """
 
 import http.client
@@ -22,23 +21,23 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?")
 
 
 def connect_socket(path: str, seconds: float) -> socket.socket:
-    """Returns a socket that is connected; `seconds` bound this, and each read and write until that is changed.
+    """Returns a connected socket. Its timeout for connecting and for each read and write is `seconds`.
 
     Raises:
-        OSError: nobody listens, or the engine does not answer in time.
+        OSError: no program listens, or the engine does not answer in time.
     """
-    line = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        line.settimeout(seconds)
-        line.connect(path)
+        connection.settimeout(seconds)
+        connection.connect(path)
     except BaseException:
-        line.close()
+        connection.close()
         raise
-    return line
+    return connection
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP over the engine's unix socket; `seconds` bound connecting, and `answer_seconds` each read and write."""
+    """HTTP over the engine's unix socket: `seconds` to connect, `answer_seconds` for each read and write."""
 
     def __init__(self, path: str, seconds: float, answer_seconds: float | None) -> None:
         super().__init__("engine")
@@ -47,26 +46,26 @@ class UnixConnection(http.client.HTTPConnection):
         self._response: http.client.HTTPResponse | None = None
 
     def connect(self) -> None:
-        """Opens the socket."""
+        """Connects the socket."""
         self.sock = self._socket = connect_socket(self._path, self._seconds)
         self._socket.settimeout(self._answer_seconds)
 
     def hang_up(self) -> None:
-        """Ends the conversation, also for a thread that waits for an answer.
+        """Shuts the socket down, also for a thread that waits for the response.
 
-        It shuts down the kept socket, because `sock` is None once the answer has begun.
+        It uses the kept socket, because `sock` is None once the response has begun.
         """
         if self._socket is not None:
-            with suppress(OSError):  # it is over already
+            with suppress(OSError):  # the engine closed it already
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def response(self) -> http.client.HTTPResponse:
-        """Returns what the engine answers; `close` closes it too."""
+        """Returns the engine's response; `close` closes it too."""
         self._response = self.getresponse()
         return self._response
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Closes the response and the socket."""
         super().close()
         for resource in (self._response, self._socket):
             if resource is not None:
@@ -75,7 +74,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """How an answer begins: its status, 0 where its first line is none; that line; and the bytes after the head."""
+    """The head of a response: its status (0 if the first line is malformed), its first line, the bytes after it."""
 
     status: int
     line: bytes
@@ -85,32 +84,32 @@ class ResponseHead:
 def open_stream(
     path: str, method: str, target: str, seconds: float, headers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[socket.socket, ResponseHead]:
-    """Sends a request without a body; returns the socket, which is the caller's to close, and the answer's head.
+    """Sends a request without a body; returns the socket, which the caller closes, and the head of the response.
 
-    Connecting, and each read and write, take at most `seconds`.
+    The timeout for connecting and for each read and write is `seconds`.
 
     Raises:
-        OSError: the engine does not answer in time, or hangs up before it did.
+        OSError: the engine did not answer in time, or closed the connection before it did.
     """
     connection = UnixConnection(path, seconds, seconds)
     try:
         connection.request(method, target, headers=headers)
-        line: socket.socket = connection.sock
-        return line, read_head(line)
+        stream: socket.socket = connection.sock
+        return stream, read_head(stream)
     except BaseException:
         connection.close()
         raise
 
 
-def read_head(line: socket.socket) -> ResponseHead:
-    """Reads the head of an answer, and takes what comes with it.
+def read_head(connection: socket.socket) -> ResponseHead:
+    """Reads the head of a response, and the bytes that arrive with it.
 
     Raises:
-        OSError: the engine hangs up within the head, does not go on in time, or sends a head of more than 64 KiB.
+        OSError: the engine closed the connection within the head, paused too long, or sent more than 64 KiB.
     """
     answer = bytearray()
     while _HEAD_END not in answer:
-        data = line.recv(_HEAD_PIECE_BYTES)
+        data = connection.recv(_HEAD_PIECE_BYTES)
         if not data:
             raise ConnectionResetError("the engine hung up before it had answered")
         answer += data

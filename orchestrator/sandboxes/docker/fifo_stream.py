@@ -1,9 +1,8 @@
-"""A player's streams over FIFOs, with an attach stream beside them that tells when its container has ended.
+"""A player's streams over FIFOs, and an attach stream whose end signals that the container has ended.
 
-The container's init program keeps the engine's own pipes, so the attach stream ends when the container does or when
-the engine does, as it would if it carried the player's bytes. That alone is the end of this stream: a player that
-closes its stdout has not ended. What the init program says on stderr, which is why a program could not be started, is
-taken for the player's.
+The container's init program keeps the engine's own pipes open. So the attach stream ends when the container or the
+engine ends, just as if it carried the player's bytes. Only that ends this stream: a player that closes its stdout has
+not ended. The init program writes to stderr why a program could not be started; those bytes count as the player's.
 """
 
 import os
@@ -16,12 +15,12 @@ from orchestrator.sandboxes.linux.pipe_io import PipeSandbox
 
 _STDERR_BLOCK_BYTES = 64 * 1024
 _LAST_READS = 64
-"""Reads after which a pipe is empty that nobody writes to any more; what a survivor writes on is not waited for."""
+"""Reads that empty a full pipe. The bound keeps a surviving process that goes on writing from delaying the end."""
 _DRAIN_TURNS = 64
 
 
 class FifoStream(PipeSandbox):
-    """Bytes to a player and from it, with deadlines of `time.monotonic()`; the ends and the attachment are its own."""
+    """The streams of one player, with deadlines of `time.monotonic()`; owns the FIFO ends and the attachment."""
 
     def __init__(self, ends: FifoEnds, attachment: Attachment) -> None:
         super().__init__()
@@ -39,7 +38,7 @@ class FifoStream(PipeSandbox):
 
     @property
     def stream_ended(self) -> bool:
-        """Whether the stream from the player has ended; nothing here says why."""
+        """Whether the stream from the player has ended, for whatever reason."""
         return self._stdout_ended
 
     @property
@@ -49,15 +48,15 @@ class FifoStream(PipeSandbox):
 
     @property
     def stderr_bytes(self) -> int:
-        """How many bytes of stderr were read, the init program's among them."""
+        """How many bytes of stderr were read, including the init program's."""
         return self._stderr_bytes + self._attachment.stderr_bytes
 
     def receive(self, deadline: float) -> bytes | None:
-        """Returns stdout as it comes; see `Sandbox.receive`. After the deadline only what is there is looked at."""
+        """Returns stdout as it comes; see `Sandbox.receive`. After the deadline it reads without waiting."""
         return self._buffer.take() if self._wait_for_stdout(deadline) else None
 
     def drain(self) -> None:
-        """Takes what has arrived by now, for the sake of stderr and of noticing the end; drops stdout."""
+        """Reads what has arrived, without waiting: keeps stderr, notices the end, drops stdout."""
         for _ in range(_DRAIN_TURNS):
             while self._buffer.take():
                 pass
@@ -65,7 +64,7 @@ class FifoStream(PipeSandbox):
                 return
 
     def close(self) -> None:
-        """Lets go of everything. Safe to call twice."""
+        """Closes the FIFOs and the attachment. Safe to call twice."""
         self._stdin_closed = self._stdout_ended = True
         self._attachment.close()
         self._ends.close()
@@ -79,7 +78,7 @@ class FifoStream(PipeSandbox):
         return self._attachment.stream_ended
 
     def _wait_once(self, seconds: float, *, writing: bool = False) -> bool:
-        """Waits once, for at most so long, and takes what is there; returns whether anything happened."""
+        """Polls once, for at most `seconds`, and reads what arrived; returns whether anything did."""
         paused = writing and self._buffer.is_full and self._stdout in self._open
         if writing:
             self._poll.register(self._stdin, select.POLLOUT)
@@ -101,7 +100,7 @@ class FifoStream(PipeSandbox):
         return bool(ready)
 
     def _end(self) -> None:
-        """Takes what the player left in its FIFOs; they can be read when it is gone."""
+        """Reads what the player left in its FIFOs, which can still be read after its container ended."""
         for read in (self._read_stderr, self._read_stdout):
             for _ in range(_LAST_READS):
                 if not read():
@@ -121,7 +120,7 @@ class FifoStream(PipeSandbox):
         return bool(data)
 
     def _read(self, handle: int, read: Callable[[int], bytes]) -> bytes:
-        """Takes what is there in a FIFO, once; b"" where there is nothing, or nobody writes to it any more."""
+        """Reads a FIFO once, without waiting; returns b"" if it is empty or has no writer any more."""
         if handle not in self._open:
             return b""
         try:

@@ -1,9 +1,8 @@
-"""Processes around a container that outlive it: shims of containerd, and gVisor's sandboxes and gofers.
+"""Kills runtime processes that outlived their container: containerd's shims, gVisor's sandboxes and gofers.
 
 An engine that forgets a container may leave them behind: a shim of some 14 MB, and with gVisor's own network whole
-sandboxes. They carry no label. What they were for stands in the
-container's own specification, which lies in their bundle: the control group there, or their own, is named after the
-orchestrator that asked for the sandbox (see `parent_cgroup`).
+sandboxes. They have no label. But the name of a control group, either of the process or in the container's
+specification in its bundle, contains the tag of the orchestrator that started the sandbox (see `parent_cgroup`).
 """
 
 import json
@@ -21,7 +20,7 @@ from orchestrator.sandboxes.linux.process_tree import ProcessTag
 
 PROC = Path("/proc")
 _MIN_AGE_SECONDS = 10.0
-"""Seconds: a container's shim is there a moment before and after it."""
+"""Seconds. A container's shim starts a moment before the container and ends a moment after it."""
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _GVISOR = ("runsc-sandbox", "runsc-gofer")
 _MAX_CONFIG_BYTES = 1024 * 1024
@@ -29,7 +28,7 @@ _MAX_CONFIG_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OrphanProcess:
-    """One such process: its container's id, and the mark of the sandbox that it was for."""
+    """A process of a container's runtime, the container's id, and the tag of the sandbox; `age` is in seconds."""
 
     pid: int
     container: str
@@ -38,25 +37,26 @@ class OrphanProcess:
 
 
 def find_runtime_processes(root: Path = PROC) -> Iterator[OrphanProcess]:
-    """Yields every such process whose sandbox was an orchestrator's, the living ones too."""
+    """Yields every runtime process of a sandbox of any orchestrator, dead or alive."""
     for path in root.glob("[0-9]*"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # it ended while it was looked at
+        with suppress(OSError, ValueError, KeyError, TypeError):  # the process ended meanwhile
             arguments = (path / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             bundle = _container_and_bundle(path, arguments)
             if bundle is None:
                 continue
             container, folder = bundle
-            mark = _read_tag(path, folder)
-            if mark is not None:
-                yield OrphanProcess(int(path.name), container, mark, time.time() - path.stat().st_mtime)
+            tag = _read_tag(path, folder)
+            if tag is not None:
+                yield OrphanProcess(int(path.name), container, tag, time.time() - path.stat().st_mtime)
 
 
 def kill_orphans(
     container_ids: Callable[[], Collection[str]], observer: Owner, spare_run: str | None, root: Path = PROC
 ) -> int:
-    """Kills those of dead orchestrators whose container is gone; returns how many. `spare_run` is a run's digest.
+    """Kills runtime processes of dead orchestrators whose container is gone; returns how many.
 
-    `container_ids` gives the engine's containers; it is asked after the processes were listed, so that none is too new.
+    `container_ids` returns the engine's containers; it is called after the processes were listed, so that a newer
+    container's process is not killed. `spare_run` is the digest of a run to spare.
     """
     old = [
         process
@@ -75,14 +75,14 @@ def kill_orphans(
 
 
 def _container_and_bundle(path: Path, arguments: list[str]) -> tuple[str, Path] | None:
-    """Returns the container and the folder of its specification, None for every other process."""
+    """Returns the container's id and bundle folder, None if this is not a runtime process."""
     program = arguments[0].rpartition("/")[2]
     if program.startswith("containerd-shim") and "-id" in arguments:
         container, folder = arguments[arguments.index("-id") + 1], path / "cwd"
     elif program in _GVISOR:
-        given = next((argument for argument in arguments if argument.startswith("--bundle=")), "")
-        place = given.removeprefix("--bundle=") or arguments[arguments.index("--bundle") + 1]
-        container, folder = place.rpartition("/")[2], Path(place)
+        option = next((argument for argument in arguments if argument.startswith("--bundle=")), "")
+        bundle = option.removeprefix("--bundle=") or arguments[arguments.index("--bundle") + 1]
+        container, folder = bundle.rpartition("/")[2], Path(bundle)
     else:
         return None
     return (container, folder) if _CONTAINER.fullmatch(container) else None
@@ -93,7 +93,7 @@ def _read_tag(path: Path, folder: Path) -> ProcessTag | None:
     with (
         suppress(OSError, ValueError, KeyError, TypeError),
         (folder / "config.json").open("rb") as file,
-    ):  # or it is gone
+    ):  # the bundle may be gone
         groups.append(json.loads(file.read(_MAX_CONFIG_BYTES))["linux"]["cgroupsPath"])
-    marks = (ProcessTag.parse(part) for group in groups for part in group.split("/"))
-    return next((mark for mark in marks if mark is not None), None)
+    tags = (ProcessTag.parse(part) for group in groups for part in group.split("/"))
+    return next((tag for tag in tags if tag is not None), None)

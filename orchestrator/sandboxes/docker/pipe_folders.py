@@ -1,8 +1,8 @@
-"""Where containers get FIFOs for their streams, and whether they can have them: which a probe decides.
+"""Makes the FIFOs of containers, and tests with a probe container whether a runtime can use them.
 
-A runtime may refuse FIFOs of the host (gVisor without `host-fifo`, virtual machines), an engine may not see this
-machine's files, and the static shell comes from the runner's image, which may not be there. Each runtime is tried once
-in the life of a process, with a container of that image; where it fails, players keep the engine's attach stream.
+A runtime may refuse FIFOs of the host (gVisor without `host-fifo`, virtual machines), an engine may have another file
+system than this machine, and the runner image, which contains the static shell, may be missing. Each process tries
+each runtime once, with a container of that image. If that fails, players use the engine's attach stream.
 """
 
 import io
@@ -33,20 +33,20 @@ _log = structlog.get_logger()
 _RUNNER_IMAGES = "sparring/runner"
 _SHELL_IN_IMAGE = "/opt/runner/sh"
 _MAX_ARCHIVE_BYTES = 16 * 1024 * 1024
-_WORD = b"sparring-fifos\n"
+_PROBE_LINE = b"sparring-fifos\n"
 PROBE_SECONDS = 10.0
-"""Seconds that a container has to answer over FIFOs."""
+"""Seconds within which a container has to answer over FIFOs."""
 
 
 class FifosRefusedError(Exception):
-    """Players here cannot have FIFOs; the message says why."""
+    """Players cannot have FIFOs here; the message gives the reason."""
 
 
 class ShellEngine(Protocol):
-    """What is needed of the engine to get the shell. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that `read_shell` uses. Each raises SandboxLost if the engine fails."""
 
     def images(self, pattern: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the images with such a name."""
+        """Returns the images whose name matches a pattern."""
         ...
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
@@ -54,11 +54,11 @@ class ShellEngine(Protocol):
         ...
 
     def read_file_archive(self, container: str, path: str) -> Generator[bytes, None, None]:
-        """Yields a file of a container as a tar stream in pieces."""
+        """Yields a tar stream, in pieces, of one file of a container."""
         ...
 
     def remove(self, container: str) -> None:
-        """Removes it; nothing happens when it is gone."""
+        """Removes a container; does nothing if there is no such container."""
         ...
 
 
@@ -71,14 +71,14 @@ class PipeFolders:
         self._refusals: dict[Runtime, str] = {}
 
     def refusal(self, runtime: Runtime, find_out: Callable[[Runtime], None]) -> str:
-        """Returns why players under a runtime have no FIFOs; empty where they have them.
+        """Returns why players under a runtime have no FIFOs; empty if they have them.
 
-        The first call for a runtime has `find_out` raise FifosRefusedError where it is so; another error of it is
-        raised, and the next call asks again.
+        The first call for a runtime calls `find_out`, which raises FifosRefusedError if the runtime cannot use them.
+        Any other error is raised to the caller, and the next call tries again.
         """
         with self._lock:
             if self._folder is not None and not (self._folder / "sh").exists():
-                self._folder = None  # what cleans temporary folders has taken it away
+                self._folder = None  # a cleaner of temporary folders removed it
                 self._refusals.clear()
             if runtime not in self._refusals:
                 try:
@@ -90,7 +90,7 @@ class PipeFolders:
             return self._refusals[runtime]
 
     def make(self) -> PlayerFifos:
-        """Makes the FIFOs of one sandbox. Raises SandboxLost where this machine has no room for them."""
+        """Makes the FIFOs of one sandbox. Raises SandboxLost if that fails, such as on a full disk."""
         if self._folder is None:
             raise ValueError("there is no shell yet: `install` it first")
         try:
@@ -99,7 +99,7 @@ class PipeFolders:
             raise SandboxLost(f"cannot make the FIFOs of a sandbox: {error}") from error
 
     def install(self, shell: bytes) -> None:
-        """Puts the shell where containers get it from; only root may read it (see `images/runner/prepare`)."""
+        """Writes the shell that is mounted in containers; only root may read it (see `images/runner/prepare`)."""
         if self._folder is None:
             self._folder = owned_folders.make_folder(player_fifos.PREFIX)
             weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
@@ -110,7 +110,7 @@ class PipeFolders:
 
 
 def probe_spec(image: Image, runtime: Runtime) -> SandboxSpec:
-    """Returns the specification of a player that echoes one word. It is the mounted shell, so any image works."""
+    """Returns the specification of a player that echoes one line. It runs the mounted shell, so any image works."""
     command = (player_fifos.SHELL, "-c", 'read -r word; echo "$word"')
     return SandboxSpec(
         replace(image, command=command), SandboxPolicy(PROBE_LIMITS, runtime=runtime), run="probe", job="fifos"
@@ -118,28 +118,28 @@ def probe_spec(image: Image, runtime: Runtime) -> SandboxSpec:
 
 
 def answers(sandbox: Sandbox) -> bool:
-    """Returns whether the player of `probe_spec` echoes its word within `PROBE_SECONDS`."""
+    """Returns whether the player of `probe_spec` echoes its line within `PROBE_SECONDS`."""
     deadline = time.monotonic() + PROBE_SECONDS
     answer = b""
-    if sandbox.send(_WORD, deadline):
-        while len(answer) < len(_WORD) and (data := sandbox.receive(deadline)):
+    if sandbox.send(_PROBE_LINE, deadline):
+        while len(answer) < len(_PROBE_LINE) and (data := sandbox.receive(deadline)):
             answer += data
-    return answer == _WORD
+    return answer == _PROBE_LINE
 
 
 def find_runner(engine: ShellEngine) -> Image:
-    """Returns the runner's image. Raises FifosRefusedError where the engine has none."""
-    found = engine.images(_RUNNER_IMAGES)
-    if not found:
-        raise FifosRefusedError("there is no image sparring/runner, which the static shell is taken from")
-    return Image(digest=str(found[0]["Id"]), name=_RUNNER_IMAGES)
+    """Returns the runner's image. Raises FifosRefusedError if the engine has none."""
+    images = engine.images(_RUNNER_IMAGES)
+    if not images:
+        raise FifosRefusedError("there is no image sparring/runner, which contains the static shell")
+    return Image(digest=str(images[0]["Id"]), name=_RUNNER_IMAGES)
 
 
 def read_shell(engine: ShellEngine, image: Image, labels: Mapping[str, str]) -> bytes:
-    """Returns the static shell of the runner's image, from a container that bears `labels` and never starts.
+    """Returns the static shell of the runner's image, read from a container with `labels` that never starts.
 
     Raises:
-        FifosRefusedError: there is none in it.
+        FifosRefusedError: the image has no shell, or an unreadable one.
         SandboxLost: the engine failed.
     """
     options = inert_container_options({"Id": image.digest}, labels)
@@ -161,5 +161,5 @@ def read_shell(engine: ShellEngine, image: Image, labels: Mapping[str, str]) -> 
     except tarfile.TarError as error:
         raise FifosRefusedError(f"{_SHELL_IN_IMAGE} of {image.name} cannot be read: {error}") from error
     if not shell:
-        raise FifosRefusedError(f"{_SHELL_IN_IMAGE} of {image.name} is no file")
+        raise FifosRefusedError(f"{_SHELL_IN_IMAGE} of {image.name} is not a file")
     return shell

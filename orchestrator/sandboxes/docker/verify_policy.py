@@ -1,9 +1,9 @@
-"""What the engine says that it applied, held against the policy.
+"""Verifies after every start that the engine applied the policy.
 
-An engine may drop what it does not know or cannot do, with no more than a warning. So after every start it is asked
-what it made (`docker inspect`), and where the player's process can be seen from here, the kernel is asked too (see
-`applied_policy`). What the policy demands is written down here once more, on purpose: a fault in the translation
-(`container_spec`) is found too. `mismatches` is pure.
+An engine may ignore an option that it does not know or cannot apply, with only a warning. So this module compares the
+policy with `docker inspect` and, if the player's process is visible from here, with the kernel (see `applied_policy`).
+It states what the policy requires independently of `container_spec`, on purpose: so it also detects a fault in that
+translation. `mismatches` is pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,32 +27,32 @@ from orchestrator.sandboxes.linux.proc_view import ProcView
 _ENGINE_FILES = frozenset(
     {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts", *(f"{folder}/{INIT_PROGRAM}" for folder in INIT_FOLDERS)}
 )
-_BIND_ASKED = ("Type", "Source", "Target", "ReadOnly")
-_BIND_THERE = ("Type", "Source", "Destination", "RW")
+_REQUESTED_BIND = ("Type", "Source", "Target", "ReadOnly")
+_ACTUAL_BIND = ("Type", "Source", "Destination", "RW")
 
 
 def mismatches(requested: RequestedPolicy, inspect: Mapping[str, Any], view: ProcView | None = None) -> list[Mismatch]:
-    """Returns every control that is not as the policy demands; `inspect` is what `docker inspect` says.
+    """Returns every control that differs from the policy; `inspect` is the output of `docker inspect`.
 
-    `view` is what the kernel says of the player's first process; None when it ended already or is not to be seen.
+    `view` is the kernel's view of the player's first process; None if the process ended already or is not visible.
     """
     kernel = () if view is None else applied_policy.kernel_claims(requested, view, _ENGINE_FILES)
     return applied_policy.unmet_claims([*_engine_claims(requested, inspect), *kernel])
 
 
 def require_applied(requested: RequestedPolicy, inspect: Mapping[str, Any] | None) -> None:
-    """Reads back a container that was just started, as far as it can be seen from here.
+    """Verifies a container that was just started, from `docker inspect` and, if visible, its first process.
 
     Raises:
-        PolicyNotAppliedError: a control is missing or weaker; each control by its name.
-        SandboxLost: somebody removed the container.
+        PolicyNotAppliedError: a control is missing or weaker; the error names each one.
+        SandboxLost: another program removed the container.
     """
     if inspect is None:
         raise SandboxLost("somebody removed the container of a player that was being started")
     pid = (inspect.get("State") or {}).get("Pid") or 0
     view = ProcView.read_process(pid, str(inspect.get("Id")), masks=requested.masked_paths)
-    if found := mismatches(requested, inspect, view):
-        raise PolicyNotAppliedError("the engine", found)
+    if unmet := mismatches(requested, inspect, view):
+        raise PolicyNotAppliedError("the engine", unmet)
 
 
 def _engine_claims(requested: RequestedPolicy, inspect: Mapping[str, Any]) -> Iterator[Claim]:
@@ -72,7 +72,7 @@ def _privilege_claims(
     filters = [option.removeprefix("seccomp=") for option in options if option.startswith("seccomp=")]
     profiles = {Seccomp.PLAYER: [seccomp.seccomp_profile()], Seccomp.ENGINE: [], Seccomp.NONE: ["unconfined"]}
     gains = [option for option in options if option.startswith("no-new-privileges")]
-    # An engine switches labels off by itself where a namespace is the host's.
+    # An engine itself adds label=disable if a namespace is the host's.
     known = ("seccomp=", "no-new-privileges", *(() if policy.private_ipc else ("label=disable",)))
     yield "user", f"{requested.expected_uid}:{requested.expected_uid}", config.get("User")
     yield "capabilities", ["ALL"], host_config.get("CapDrop")
@@ -104,7 +104,7 @@ def _namespace_claims(
 def _limit_claims(requested: RequestedPolicy, host_config: Mapping[str, Any]) -> Iterator[Claim]:
     limits, host = requested.spec.limits, requested.host
     yield "limits.memory", limits.memory, host_config.get("Memory")
-    yield "limits.memory", limits.memory, host_config.get("MemorySwap")  # the engine's word for both together
+    yield "limits.memory", limits.memory, host_config.get("MemorySwap")  # to the engine, the sum of memory and swap
     yield "limits.memory", False, bool(host_config.get("OomKillDisable"))
     yield "oom score", 1000, host_config.get("OomScoreAdj")
     yield "limits.pids", limits.pids, host_config.get("PidsLimit")
@@ -137,8 +137,8 @@ def _file_claims(
     yield "tmp", {HOME: sorted(tmpfs_options)}, tmpfs
     for name in ("Binds", "VolumesFrom", "Devices", "DeviceCgroupRules"):
         yield name, [], host_config.get(name)
-    requested_mounts = [tuple(mount.get(key) for key in _BIND_ASKED) for mount in host_config.get("Mounts") or []]
-    actual_mounts = [tuple(mount.get(key) for key in _BIND_THERE) for mount in inspect.get("Mounts") or []]
+    requested_mounts = [tuple(mount.get(key) for key in _REQUESTED_BIND) for mount in host_config.get("Mounts") or []]
+    actual_mounts = [tuple(mount.get(key) for key in _ACTUAL_BIND) for mount in inspect.get("Mounts") or []]
     yield (
         "Mounts",
         sorted((("bind", source, place, True) for place, source in requested.mounts), key=str),

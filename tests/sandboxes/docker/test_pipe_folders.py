@@ -152,8 +152,8 @@ def test_the_shell_comes_from_the_runners_image():
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
-        (archive_of(tarfile.SYMTYPE), "is no file"),
-        (archive_of(tarfile.REGTYPE), "is no file"),
+        (archive_of(tarfile.SYMTYPE), "is not a file"),
+        (archive_of(tarfile.REGTYPE), "is not a file"),
         (b"no archive" * 100, "cannot be read"),
         (b"", "cannot be read"),
         (bytes(17 * 1024 * 1024), "more than 16 MiB"),

@@ -1,1 +1,1 @@
-"""Images on a Docker engine: built, loaded, pushed, copied."""
+"""Builds, loads, pushes and copies images on a Docker engine."""

@@ -1,9 +1,9 @@
-"""Building an image from a submission's recipe: the engine's classic builder, held as tight as it lets itself be held.
+"""Builds an image from a submission's recipe with the engine's classic builder, within limits.
 
-A step of a build runs the submission's code in the engine's own kind of container, as root there, with the engine's
-seccomp profile and capabilities. What is bounded here: no network unless it is asked for, memory, processor time,
-processes (where the engine makes control groups as we do), wall time, and the disk it may fill. Everything that a step
-leaves running dies with its control group. Images are never pulled: what a recipe stands on has to be here.
+A step of a build runs the submission's code in an ordinary container of the engine, as root there, with the engine's
+seccomp profile and capabilities. A build has no network unless the request allows it. This module limits its memory,
+processor time, processes (if the engine uses the cgroupfs driver), wall time and disk space. Processes that a step
+leaves running are killed with its control group. The engine never pulls images: it must have the recipe's bases.
 """
 
 import json
@@ -33,36 +33,36 @@ MAX_LINE_CHARACTERS = 2000
 _CPU_PERIOD = 100_000
 _SHM_BYTES = 64 * 1024**2
 _COLOUR_CODE = re.compile(r"\x1b\[[0-9;]{0,20}m")
-"""The engine paints what a step writes to standard error."""
+"""The engine colours what a step writes to standard error."""
 _HOUSEKEEPING = re.compile(r"Removing intermediate container [0-9a-f]{12}")
-"""What the builder says behind each step: behind one that failed, it would be the last of its words."""
+"""A line that the builder writes after each step. It is left out, or it would be the last line after a failed step."""
 _MIN_FREE_FILES = 100_000
 _DISK_FULL = re.compile(r"no space left on device\W*$", re.IGNORECASE)
-"""How the engine's own failure ends. A step's ends with its exit status, after words that are the submission's."""
+"""The end of the engine's own message. A failed step's message ends with its exit status, after hostile text."""
 _FREE_SPACE_REMEDY = (
     f"free space (`docker system df`): a build may take {MAX_IMAGE_BYTES} bytes, and {MIN_FREE_BYTES} stay free"
 )
 
 
 class BuildEngine(Protocol):
-    """What building needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that a build uses. Each raises SandboxLost if the engine fails."""
 
     path: str
 
     def version(self) -> str:
-        """Returns the version of its interface that is spoken."""
+        """Returns the version of the engine's API that the client uses."""
         ...
 
     def host(self) -> HostLimits:
-        """Returns what its machine allows."""
+        """Returns the limits of the engine's machine."""
         ...
 
     def info(self) -> Any:
-        """Returns what it says of itself."""
+        """Returns the engine's description of itself."""
         ...
 
     def image(self, reference: str) -> Any:
-        """Returns what it knows of an image, None when it has none."""
+        """Returns the engine's description of an image, None if it has no such image."""
         ...
 
 
@@ -73,11 +73,11 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
         raise Rejected(subject, problems)
     objection = _BuildLimits(engine, build_request.seconds)
     host = engine.host()
-    account = ParentCgroup.open(Owner.current_process(), BUILD_RUN, build_request.memory) if host.cgroupfs else None
+    cgroup = ParentCgroup.open(Owner.current_process(), BUILD_RUN, build_request.memory) if host.cgroupfs else None
     try:
-        if account is not None:
-            _limit_processes(account.path)
-        query = _build_query(build_request, host, account)
+        if cgroup is not None:
+            _limit_processes(cgroup.path)
+        query = _build_query(build_request, host, cgroup)
         identity = _run_build(engine, query, build_request.context, objection, on_line)
     except (EngineRefusal, RequestCancelled) as error:
         if objection.disk_full_reason or (isinstance(error, EngineRefusal) and ran_out_of_space(engine, error)):
@@ -86,8 +86,8 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
             ) from error
         raise Rejected(subject, [Problem("build", str(error), "correct the step that the log ends with")]) from error
     finally:
-        if account is not None:
-            account.close()
+        if cgroup is not None:
+            cgroup.close()
     if engine.image(identity) is None:
         raise SandboxLost(f"the engine built {printable(identity)} and does not have it")
     return identity
@@ -106,7 +106,7 @@ def _missing_base_remedy(base: str) -> str:
     return f"build or load it first (`sparring image build {option}base` builds ours)"
 
 
-def _build_query(recipe: BuildRequest, host: HostLimits, account: ParentCgroup | None) -> dict[str, str]:
+def _build_query(recipe: BuildRequest, host: HostLimits, cgroup: ParentCgroup | None) -> dict[str, str]:
     """Returns the parameters of POST /build."""
     return {
         "t": recipe.tag,
@@ -123,12 +123,12 @@ def _build_query(recipe: BuildRequest, host: HostLimits, account: ParentCgroup |
         "ulimits": json.dumps([{"Name": "core", "Soft": 0, "Hard": 0}]),
         "buildargs": json.dumps(dict(recipe.arguments)),
         "labels": json.dumps(dict(recipe.labels)),
-        **({"cgroupparent": account.path} if account is not None else {}),
+        **({"cgroupparent": cgroup.path} if cgroup is not None else {}),
     }
 
 
 def _limit_processes(parent: str) -> None:
-    """Bounds how many processes all steps together have, where the kernel counts them for us."""
+    """Limits the number of processes of all steps together, if there is a pids controller."""
     for hierarchy in cgroup_counters.hierarchies():
         limit = hierarchy / parent.removeprefix("/") / "pids.max"
         if limit.exists():
@@ -158,12 +158,12 @@ def _run_build(
 
 
 class _BuildLimits:
-    """Why a build may not go on: it took too long or more than an image may have, or the engine's disk is full.
+    """Called during a build, returns the reason to end it: it took too long or too much disk, or the disk is full.
 
-    A full disk is ours, unless the build alone can have filled it: what an image may have has to be there.
+    A full disk is an infrastructure fault, unless the build alone took more than `MAX_IMAGE_BYTES`.
 
     Raises:
-        InfrastructureFault: too little is free to begin with.
+        InfrastructureFault: fewer than `MIN_FREE_BYTES` are free before the build.
     """
 
     def __init__(self, engine: BuildEngine, seconds: float) -> None:
@@ -172,7 +172,7 @@ class _BuildLimits:
         self._disk = _engine_disk(engine)
         self._free_before = self._free_bytes()
         self.disk_full_reason = ""
-        """Why it ended, where that was our disk; empty as long as it was not."""
+        """Why the build was ended, if the engine's disk was full; otherwise empty."""
         if self._free_before < MIN_FREE_BYTES:
             raise InfrastructureFault(
                 f"the engine's disk has {self._free_before} bytes free before a build; {_FREE_SPACE_REMEDY}"
@@ -181,37 +181,37 @@ class _BuildLimits:
     def __call__(self) -> str:
         if time.monotonic() > self._deadline:
             return f"it took more than {self._seconds:g} s"
-        left = self._free_bytes()
-        if self._free_before - left > MAX_IMAGE_BYTES:
-            return f"it took {self._free_before - left} bytes of the disk, at most {MAX_IMAGE_BYTES}"
-        if left < MIN_FREE_BYTES:
-            self.disk_full_reason = f"the engine's disk has {left} bytes free, of {self._free_before} before"
+        free = self._free_bytes()
+        if self._free_before - free > MAX_IMAGE_BYTES:
+            return f"it took {self._free_before - free} bytes of the disk, at most {MAX_IMAGE_BYTES}"
+        if free < MIN_FREE_BYTES:
+            self.disk_full_reason = f"the engine's disk has {free} bytes free, of {self._free_before} before"
         return self.disk_full_reason
 
     def _free_bytes(self) -> int:
-        found = os.statvfs(self._disk)
-        return found.f_bavail * found.f_frsize
+        status = os.statvfs(self._disk)
+        return status.f_bavail * status.f_frsize
 
 
 class InfoEngine(Protocol):
-    """What measuring its disk needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's call that measuring its disk uses. It raises SandboxLost if the engine fails."""
 
     def info(self) -> Mapping[str, Any]:
-        """Returns what it says of itself."""
+        """Returns the engine's description of itself."""
         ...
 
 
 def ran_out_of_space(engine: InfoEngine, refusal: EngineRefusal) -> bool:
     """Returns whether an engine refused because its disk is too small or too full for an image.
 
-    Its words are no evidence alone: they may hold names from a submission, and files have other room of their own that
-    a submission can fill, such as for extended attributes.
+    Its message alone is not sufficient: it may contain names from a submission, and a submission can also exhaust
+    other space of a file system, such as that for extended attributes.
     """
     if not _DISK_FULL.search(str(refusal)):
         return False
-    found = os.statvfs(_engine_disk(engine))
-    has_few_files = bool(found.f_files) and found.f_favail < _MIN_FREE_FILES
-    return has_few_files or found.f_bavail * found.f_frsize < MAX_IMAGE_BYTES + MIN_FREE_BYTES
+    status = os.statvfs(_engine_disk(engine))
+    has_few_files = bool(status.f_files) and status.f_favail < _MIN_FREE_FILES
+    return has_few_files or status.f_bavail * status.f_frsize < MAX_IMAGE_BYTES + MIN_FREE_BYTES
 
 
 def _engine_disk(engine: InfoEngine) -> Path:
@@ -219,7 +219,7 @@ def _engine_disk(engine: InfoEngine) -> Path:
 
 
 def nearest_readable_folder(path: Path) -> Path:
-    """Returns a folder, or the nearest one above it that we may look at."""
+    """Returns a folder, or the nearest folder above it that this process can access."""
     while path != path.parent:
         with suppress(OSError):
             os.statvfs(path)
@@ -229,14 +229,14 @@ def nearest_readable_folder(path: Path) -> Path:
 
 
 class _LogLines:
-    """Puts the builder's words together to lines, each printable and of a bounded length, without its housekeeping."""
+    """Joins the builder's output to printable lines of bounded length, without its lines about housekeeping."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        """Takes more words."""
+        """Adds text, and emits the lines that it completes."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             self._emit(line)
@@ -245,11 +245,11 @@ class _LogLines:
             self._rest = self._rest[MAX_LINE_CHARACTERS:]
 
     def flush(self) -> None:
-        """Tells what has no end of line."""
+        """Emits the last line, which has no newline."""
         self._emit(self._rest)
         self._rest = ""
 
     def _emit(self, line: str) -> None:
-        last = _COLOUR_CODE.sub("", line).rstrip("\r").rpartition("\r")[2]  # what a progress bar ends as
+        last = _COLOUR_CODE.sub("", line).rstrip("\r").rpartition("\r")[2]  # the last state of a progress bar
         if last.strip() and not _HOUSEKEEPING.fullmatch(last):
             self._on_line(printable(last, MAX_LINE_CHARACTERS))

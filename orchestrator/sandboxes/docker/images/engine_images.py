@@ -1,4 +1,4 @@
-"""The images that the Docker engine of this machine has."""
+"""The images of this machine's Docker engine."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from orchestrator.sandboxes.linux.owner import Owner
 
 
 class EngineImages:
-    """See `ImageCollection`. Files are read in containers that never start."""
+    """See `ImageCollection`. It reads files from containers that never start."""
 
     place: ClassVar[str] = "the engine"
     remedy: ClassVar[str] = (
@@ -28,11 +28,11 @@ class EngineImages:
         self._engine = engine
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what the engine says of an image, None when it has none of that name or id."""
+        """Returns the engine's description of an image, None if it has none with that name or id."""
         return self._engine.image(reference)
 
     def images(self, pattern: str) -> list[Mapping[str, Any]]:
-        """Returns the images with such a name."""
+        """Returns the images whose name matches a pattern."""
         return self._engine.images(pattern)
 
     def architecture(self) -> str:
@@ -40,18 +40,18 @@ class EngineImages:
         return self._engine.architecture()
 
     def file_problems(self, image: Mapping[str, Any], config: ImageConfig) -> list[Problem]:
-        """Returns what of an image's files keeps it from playing."""
+        """Returns the problems in an image's files that prevent it from playing."""
         return file_checks.image_file_problems(
             self._engine, image, config, self._engine.architecture(), inspection_labels()
         )
 
     def facts(self, image: Mapping[str, Any], problems: Sequence[Problem], *, files: bool) -> ImageFacts:
-        """Returns what an image is."""
+        """Returns facts about an image; see `Backend.inspect_image`."""
         return image_facts.inspect_image(self._engine, image, problems, inspection_labels(), files=files)
 
     @contextmanager
     def export(self, image: Mapping[str, Any], working_folder: str) -> Iterator[Iterator[bytes]]:
-        """Gives the files as the engine exports them; it makes a working folder that the image lacks."""
+        """Yields the files as the engine exports them; the engine creates a working folder that the image lacks."""
         options = image_facts.inert_container_options(image, inspection_labels()) | {"WorkingDir": working_folder}
         container = self._engine.create(options, f"sparring-rootfs-{secrets.token_hex(8)}")
         try:
@@ -66,5 +66,5 @@ class EngineImages:
 
 
 def inspection_labels() -> dict[str, str]:
-    """Returns the labels of a container that is only looked at."""
+    """Returns the labels of a container that is created only to read its files."""
     return {container_spec.RUN_LABEL: "look", container_spec.OWNER_LABEL: str(Owner.current_process())}

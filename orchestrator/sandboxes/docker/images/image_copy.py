@@ -1,9 +1,9 @@
-"""A copy of an image's file system, with inodes of its own.
+"""Copies an image's file system to new inodes.
 
-Containers of one image share its layers, and with them what the kernel remembers about their files: which names were
-looked up in vain, what lies in the page cache. All of it hangs on inodes. So the files are exported from a container
-that is never started and imported as one new layer. The copy has no tag and nothing of the image's configuration; it
-bears the labels of its run, by which `sweep` finds what a dead orchestrator left.
+Containers of one image share its layers, and with them the kernel's state about their files: negative directory
+entries and the page cache. The kernel keeps this state for each inode. So the engine exports the files from a container
+that never starts, and imports them as one new layer. The copy has no tag and nothing of the image's configuration. It
+has the labels of its run, by which `clean_up` finds the copies of dead orchestrators.
 """
 
 import os
@@ -34,20 +34,20 @@ _LABEL = re.compile(r"[\w.:/-]*")
 
 
 class CopyEngine(Protocol):
-    """What copying needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that copying uses. Each raises SandboxLost if the engine fails."""
 
     path: str
 
     def version(self) -> str:
-        """Returns the version of its interface that is spoken."""
+        """Returns the version of the engine's API that the client uses."""
         ...
 
     def info(self) -> Mapping[str, Any]:
-        """Returns what it says of itself."""
+        """Returns the engine's description of itself."""
         ...
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what it knows of an image, None when it has none."""
+        """Returns the engine's description of an image, None if it has no such image."""
         ...
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
@@ -55,15 +55,15 @@ class CopyEngine(Protocol):
         ...
 
     def export(self, container: str) -> Generator[bytes, None, None]:
-        """Yields a container's files as a tar stream in pieces."""
+        """Yields a tar stream, in pieces, of a container's files."""
         ...
 
     def remove(self, container: str) -> None:
-        """Removes a container; nothing happens when it is gone."""
+        """Removes a container; does nothing if there is no such container."""
         ...
 
     def images_with_label(self, label: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the images with such a label."""
+        """Returns the images that have a label."""
         ...
 
 
@@ -88,11 +88,11 @@ def copy_image(engine: CopyEngine, image: Mapping[str, Any], labels: Mapping[str
 
 
 def remove_copy(engine: CopyEngine, image_id: str) -> None:
-    """Removes a copy; nothing happens when it is gone. Raises SandboxLost where it is still there."""
+    """Removes a copy; does nothing if there is no such image. Raises SandboxLost if it is still there afterwards."""
     failure = None
     try:
         untag_image(engine, image_id)
-    except SandboxLost as error:  # of several threads that remove it at a time, all but one get this error
+    except SandboxLost as error:  # if several threads remove it at once, all but one get this error
         failure = error
     if engine.image(image_id) is not None:
         raise SandboxLost(
@@ -101,7 +101,7 @@ def remove_copy(engine: CopyEngine, image_id: str) -> None:
 
 
 def find_copies(engine: CopyEngine, label: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yields the id and the labels of every copy that bears a label. What has a name is no copy of ours."""
+    """Yields the id and the labels of every copy with a label. An image with a name is not such a copy."""
     for image in engine.images_with_label(label):
         if not [name for name in image.get("RepoTags") or () if name != "<none>:<none>"]:
             yield str(image["Id"]), image.get("Labels") or {}
@@ -128,8 +128,8 @@ def _import_files(engine: CopyEngine, files: Iterator[bytes], labels: Mapping[st
 
 def _require_disk_space(engine: CopyEngine, size: int) -> None:
     folder = nearest_readable_folder(Path(str(engine.info().get("DockerRootDir") or "/")))
-    found = os.statvfs(folder)
-    free = found.f_bavail * found.f_frsize
+    status = os.statvfs(folder)
+    free = status.f_bavail * status.f_frsize
     if free < size + MIN_FREE_BYTES:
         raise InfrastructureFault(
             f"the engine's disk has {free} bytes free; a replay copies an image of {size}, and "

@@ -1,8 +1,8 @@
-"""Loads images into the engine from outside, and saves images of the engine.
+"""Loads images into the engine, and saves images of the engine.
 
-An image gets a new configuration (see `image_files.image_config`). The archive that the engine loads is made here, of
-that configuration and of layers that were checked. The image's id is the digest of the configuration, so it is known
-before, and it has to be the id that the engine reports afterwards.
+An image gets a new configuration (see `image_files.image_config`). This module makes the archive that the engine loads
+from that configuration and checked layers. The image's id is the digest of the configuration, so it is known
+beforehand, and the engine has to report the same id.
 """
 
 import io
@@ -34,25 +34,25 @@ _UNTAG_TIMEOUT_SECONDS = 60.0
 
 
 class LoadEngine(Protocol):
-    """What loading and saving need of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that loading and saving use. Each raises SandboxLost if the engine fails."""
 
     path: str
 
     def version(self) -> str:
-        """Returns the version of its interface that is spoken."""
+        """Returns the version of the engine's API that the client uses."""
         ...
 
     def info(self) -> Mapping[str, Any]:
-        """Returns what it says of itself."""
+        """Returns the engine's description of itself."""
         ...
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what it knows of an image, None when it has none."""
+        """Returns the engine's description of an image, None if it has no such image."""
         ...
 
 
 def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
-    """Brings an image in and returns its id; see `ImageStore.load`."""
+    """Loads an image and returns its id; see `ImageStore.load`."""
     text = image_config.normalise_layered_config(config, layers)
     identity = digest(text)
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
@@ -68,9 +68,9 @@ def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[I
         if ran_out_of_space(engine, error):
             raise InfrastructureFault(f"the engine's disk is full: {error}; free space (`docker system df`)") from error
         raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", REMEDY)]) from error
-    found = engine.image(tag)
-    if found is None or found.get("Id") != identity:
-        actual = printable(str(found.get("Id"))) if found else "nothing"
+    loaded = engine.image(tag)
+    if loaded is None or loaded.get("Id") != identity:
+        actual = printable(str(loaded.get("Id"))) if loaded else "nothing"
         raise InfrastructureFault(
             f"the engine made {actual} of an image whose id is {identity}; an engine that keeps images in containerd's "
             "store names them otherwise: turn that store off"
@@ -79,7 +79,7 @@ def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[I
 
 
 def _docker_archive(config: bytes, layers: Sequence[ImageLayer], tag: str) -> Iterator[bytes]:
-    """Yields a docker-archive of one image: its configuration, its layers, and the list that names them and the tag."""
+    """Yields a docker-archive of one image: its configuration, its layers, and the manifest."""
     name = f"{digest(config).removeprefix('sha256:')}.json"
     yield from _archive_member(name, len(config), iter((config,)))
     names = []
@@ -87,8 +87,8 @@ def _docker_archive(config: bytes, layers: Sequence[ImageLayer], tag: str) -> It
         names.append(f"{layer.diff_id.removeprefix('sha256:')}.tar")
         if names[-1] not in names[:-1]:  # two layers may be the same
             yield from _archive_member(names[-1], layer.size, layer.read_pieces())
-    listed = canonical_json([{"Config": name, "RepoTags": [tag], "Layers": names}]).encode()
-    yield from _archive_member("manifest.json", len(listed), iter((listed,)))
+    manifest = canonical_json([{"Config": name, "RepoTags": [tag], "Layers": names}]).encode()
+    yield from _archive_member("manifest.json", len(manifest), iter((manifest,)))
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
@@ -96,17 +96,17 @@ def _archive_member(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[b
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = size, 0o644
     yield entry.tobuf(tarfile.GNU_FORMAT)
-    left = size
+    missing = size
     for piece in pieces:
-        left -= len(piece)
+        missing -= len(piece)
         yield piece
-    if left:
-        raise InfrastructureFault(f"{name} changed by {-left} bytes while it was sent to the engine; try again")
+    if missing:
+        raise InfrastructureFault(f"{name} changed by {-missing} bytes while it was sent to the engine; try again")
     yield bytes(-size % tarfile.BLOCKSIZE)
 
 
 def save_image(engine: LoadEngine, reference: str) -> Iterator[bytes]:
-    """Yields an image as the engine writes it; see `ImageStore.save`."""
+    """Yields an image as a docker-archive; see `ImageStore.save`."""
     if not is_image_reference(reference) or engine.image(reference) is None:
         raise UsageError(f"the engine has no image {printable(reference)}; build it with `sparring submission build`")
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
@@ -121,7 +121,7 @@ def save_image(engine: LoadEngine, reference: str) -> Iterator[bytes]:
 
 
 def untag_image(engine: LoadEngine, tag: str) -> None:
-    """Takes a tag away; see `ImageStore.untag`. An image that a container needs stays."""
+    """Removes a tag; see `ImageStore.untag`. An image that a container uses is kept."""
     objection = deadline_objection(time.monotonic() + _UNTAG_TIMEOUT_SECONDS, "it took too long")
     try:
         with (

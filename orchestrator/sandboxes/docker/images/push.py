@@ -1,4 +1,4 @@
-"""Images that go to a registry: tagged and pushed by the engine, with credentials that it is given for this once."""
+"""Has the engine tag and push an image to a registry, with credentials for this one request."""
 
 import base64
 import json
@@ -25,16 +25,16 @@ _NO_TLS = re.compile(r"HTTP response to HTTPS client|x509|certificate|tls:", re.
 
 
 class PushEngine(Protocol):
-    """What pushing needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that pushing uses. Each raises SandboxLost if the engine fails."""
 
     path: str
 
     def version(self) -> str:
-        """Returns the version of its interface that is spoken."""
+        """Returns the version of the engine's API that the client uses."""
         ...
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what it knows of an image, None when it has none."""
+        """Returns the engine's description of an image, None if it has no such image."""
         ...
 
 
@@ -46,14 +46,14 @@ def push_image(engine: PushEngine, image: str, name: str, login: tuple[str, str]
         raise UsageError(f"{printable(image)} cannot be pushed as {printable(name)}; use names like host/team/entry:1")
     if engine.image(image) is None:
         raise UsageError(f"the engine has no image {printable(image)}; build it, or bring it with `docker load`")
-    above = f"/v{engine.version()}/images"
+    images_path = f"/v{engine.version()}/images"
     try:
-        _tag_image(engine, f"{above}/{image}/tag", {"repo": repository, "tag": tag})
-        _push_tag(engine, f"{above}/{repository}/push", tag, login)
+        _tag_image(engine, f"{images_path}/{image}/tag", {"repo": repository, "tag": tag})
+        _push_tag(engine, f"{images_path}/{repository}/push", tag, login)
     except RequestCancelled as error:
         raise SandboxLost(f"pushing {name}: {error}") from error
     except EngineRefusal as error:
-        raise _push_error(host, name, str(error), known=login is not None) from error
+        raise _push_error(host, name, str(error), logged_in=login is not None) from error
 
 
 def _tag_image(engine: PushEngine, path: str, query: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ def _tag_image(engine: PushEngine, path: str, query: Mapping[str, str]) -> None:
 
 
 def _push_tag(engine: PushEngine, path: str, tag: str, login: tuple[str, str] | None) -> None:
-    """Pushes one tag. Raises EngineRefusal where the engine or, through it, the registry says no."""
+    """Pushes one tag. Raises EngineRefusal if the engine or the registry refuses."""
     credentials = {} if login is None else {"username": login[0], "password": login[1]}
     headers = {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()}
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
@@ -72,10 +72,10 @@ def _push_tag(engine: PushEngine, path: str, tag: str, login: tuple[str, str] | 
             pass
 
 
-def _push_error(host: str, name: str, message: str, *, known: bool) -> Exception:
-    """Returns what becomes of a refusal. That of a registry without TLS is the engine's setting, not ours."""
+def _push_error(host: str, name: str, message: str, *, logged_in: bool) -> Exception:
+    """Returns the error for a refusal: UsageError for a denied login, otherwise BackendUnavailable with a remedy."""
     if _DENIED.search(message):
-        client = "with the credentials that it was given" if known else "from somebody without credentials"
+        client = "with the credentials that it was given" if logged_in else "without credentials"
         return UsageError(
             f"{host} does not take {name} {client}: {message}; run `docker login {host}` as a user who may push there"
         )

@@ -1,4 +1,4 @@
-"""The engine as a store of images: they are built, brought in, taken out, pushed, and named by us alone."""
+"""The engine as a store of images: builds, loads, saves, pushes and untags them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from orchestrator.sandboxes.image_files import image_config
 
 
 class ImageStoreEngine(build.BuildEngine, load.LoadEngine, push.PushEngine, Protocol):
-    """What an image store needs of the engine."""
+    """The engine's calls that an image store uses."""
 
 
 class DockerImageStore:
@@ -27,7 +27,7 @@ class DockerImageStore:
         return image_config.normalise_config(config)
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
-        """Brings an image in."""
+        """Loads an image and tags it."""
         return load.load_image(self._engine, config, layers, tag)
 
     def save(self, reference: str) -> Iterator[bytes]:
@@ -39,5 +39,5 @@ class DockerImageStore:
         push.push_image(self._engine, image, name, login)
 
     def untag(self, tag: str) -> None:
-        """Takes a tag away."""
+        """Removes a tag."""
         load.untag_image(self._engine, tag)
