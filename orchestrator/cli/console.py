@@ -76,8 +76,6 @@ Unisolated = Annotated[
         "--allow-unisolated", help="Let strangers' submissions run on the process backend, which isolates nothing."
     ),
 ]
-OTHER_SPELLINGS = ("--license", "--flavour")
-"""Options that are accepted but not documented: American spelling, and former names."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """Thresholds for rare garbage collection: a large round has millions of objects that stay, and few cycles."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
