@@ -79,10 +79,20 @@ def _parts(field: Any) -> tuple[Any, ...]:
     return getattr(field.annotation, "__args__", ())
 
 
+def _limits(part: Any) -> list[float]:
+    """Returns the smallest and the largest value that a constraint of a field allows, as far as it says."""
+    found = [getattr(part, name, None) for name in ("ge", "le")]
+    return [float(limit) for limit in found if limit is not None]
+
+
 def agree(table: str, expected: dict[str, Any]) -> None:
-    """Asserts that a table has a row for each key, and that its default is the field's own."""
+    """Asserts that a table has a row for each key, and that its range and its default are the field's own."""
     written = {words(row[0])[0]: row[2] for row in rows(table) if words(row[0])}
     assert set(written) == set(expected)
+    for row in (row for row in rows(table) if words(row[0])):
+        bounds = re.match(r"([\d.]+) to ([\d.]+)", row[1].replace(",", ""))
+        limits = [limit for part in expected[words(row[0])[0]].metadata for limit in _limits(part)]
+        assert not bounds or len(limits) < 2 or limits == [float(bounds[1]), float(bounds[2])], row[0]
     for key, cell in written.items():
         field = expected[key]
         if field.is_required() or cell == "see below":
