@@ -78,7 +78,8 @@ def _interval(parts: NDArray[np.float64], largest: float) -> tuple[float, float]
 
 def largest_points(every: Iterable[ScoreTerms]) -> float:
     """Returns the largest contribution of one picture to any of these numbers, in points."""
-    return uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(terms) for terms in every if terms), default=1.0)
+    largest = max((_largest_contribution(terms) for terms in every if terms), default=1.0)
+    return uncertainty.MAX_DELTA_POINTS * (largest or 1.0)
 
 
 def cell_intervals(

@@ -260,13 +260,32 @@ def test_an_attack_that_delivers_something_is_measured(played, table):
 
 
 def test_an_attack_that_fails_against_one_defence_is_measured(played, table):
-    """An attack that queries delivers for each defence anew: a defence at which it fails does not unrank it (A8)."""
+    """An attack that queries delivers for each defence anew: a defence at which it fails neither unranks it nor gains.
+
+    d1 loses 30 and, where nothing was delivered, 0: not the 10 that it misreads of its clean pictures (A8, A13).
+    """
     rows = {"d1": {None: 90, "a": 60, "silenced": 100}, "d2": {None: 80, "a": 70, "silenced": 40}}
     boards = played(table(rows, forfeits={("d1", "silenced"): 100}))
     assert scores(boards["attacks"]) == {"a": (1, 20), "silenced": (2, 15)}
-    assert scores(boards["defences"]) == {"d1": (1, 10), "d2": (2, 25)}
+    assert scores(boards["defences"]) == {"d1": (1, 15), "d2": (2, 25)}
+    assert scores(played(table(rows, forfeits={("d1", "silenced"): 99}))["defences"])["d1"] == (1, 10)
+    replaced = played(table(rows, forfeits={("d1", "silenced"): 100}), on_missing="clean")
+    assert scores(replaced["defences"])["d1"] == (1, 10)
     nothing = played(table(rows, forfeits={"silenced": 100}))
     assert scores(nothing["attacks"])["silenced"] == (None, 15)
+
+
+def test_a_defence_gains_by_no_attack_that_delivers_nothing_against_it(played, table):
+    """Its own faults at queries still count; an organizers' attack in the initial round is no exception (A7, A8)."""
+    rows = {"d1": {None: 90, "a": 100}, "d2": {None: 80, "a": 70}}
+    assert scores(played(table(rows, forfeits={("d1", "a"): 100}))["defences"]) == {"d1": (1, 0), "d2": (2, 10)}
+    faulted = {"d1": {None: 90, "a": 85}, "d2": {None: 80, "a": 70}}
+    assert scores(played(table(faulted, forfeits={("d1", "a"): 100}))["defences"])["d1"] == (1, 5)
+    weights = {"weights": {"a": 1}}
+    initial = table({"d1": rows["d1"]}, baselines=frozenset({"a"}), forfeits={("d1", "a"): 100})
+    assert played(initial, initial=weights)["defences_initial"]["d1"].score == 0
+    found = table({"d1": rows["d1"], "d2": rows["d2"]}, forfeits={("d1", "a"): 100}, findings=("d1",))
+    assert scores(played(found, on_finding="zero")["defences"])["d1"] == (2, 90)
 
 
 def test_an_attack_that_delivers_nothing_is_not_promoted(tournament, table):

@@ -259,7 +259,8 @@ class Tournament(Format[TournamentRules]):
         classifier = self.rules.initial.classifier
 
         def score(attack: Submission) -> ScoreTerms | None:
-            return self._mean_terms(observed, _creditable_pairs(observed, attack, [classifier]))
+            pairs = _creditable_pairs(observed, attack, [classifier])
+            return _mean_terms([self._delta_terms(observed, *pair) for pair in pairs])
 
         def unscored(attack: Submission) -> str:
             if _creditable_pairs(observed, attack, [classifier]):
@@ -415,31 +416,37 @@ class Tournament(Format[TournamentRules]):
         found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in observed.findings)
         return {clean: 1} if found else {clean: 1, attacked: -1}
 
+    def _loss_terms(self, observed: Observations, defence: str, attack: str) -> Mapping[Cell, int] | None:
+        """Returns the terms of delta for a defence's own score: none is below 0 because nothing was delivered (A8).
+
+        An attack that queries makes other pictures for each defence, and may deliver none against one of them. If all
+        of them count as held, delta is the defence's clean accuracy less 100 points, which would reward it for
+        misclassified clean pictures.
+        """
+        terms, clean, tally = (
+            self._delta_terms(observed, defence, attack),
+            Cell(defence),
+            observed.tally(defence, attack),
+        )
+        if terms is None or tally is None or self.rules.on_missing is not OnMissing.HELD:
+            return terms
+        gains = len(terms) > 1 and tally.accuracy > observed.tallies[clean].accuracy
+        return {clean: 0} if gains and tally.forfeits == tally.total else terms
+
     def _mean_terms_of(
         self, observed: Observations, submission: Submission, pairs: list[tuple[str, str]]
     ) -> ScoreTerms | None:
         """Returns a submission's mean over these pairs; if it left the contest, over those that were played."""
         if observed.eligibility(submission.id).has_left:
             pairs = [pair for pair in pairs if Cell(*pair) in observed.tallies]
-        return self._mean_terms(observed, pairs)
-
-    def _mean_terms(self, observed: Observations, pairs: list[tuple[str, str]]) -> ScoreTerms | None:
-        counts: dict[Cell, int] = {}
-        for defence, attack in pairs:
-            delta = self._delta_terms(observed, defence, attack)
-            if delta is None:
-                return None
-            for cell, count in delta.items():
-                counts[cell] = counts.get(cell, 0) + count
-        # Fractions are slow, and there are few different counts.
-        shares = {count: Fraction(count, len(pairs)) for count in set(counts.values())}
-        return {cell: shares[count] for cell, count in counts.items()} or None
+        terms = self._loss_terms if submission.side is Side.DEFENCE else self._delta_terms
+        return _mean_terms([terms(observed, *pair) for pair in pairs])
 
     def _weighted_terms(
         self, observed: Observations, defence: str, weights: Mapping[str, Decimal]
     ) -> ScoreTerms | None:
         return _weighted_sum(
-            [(Fraction(w), self._delta_terms(observed, defence, attack)) for attack, w in weights.items()]
+            [(Fraction(w), self._loss_terms(observed, defence, attack)) for attack, w in weights.items()]
         )
 
 
@@ -476,6 +483,19 @@ def _incomplete_reason(observed: Observations, defence: Submission) -> str:
 def _creditable_pairs(observed: Observations, attack: Submission, defences: Iterable[str]) -> list[tuple[str, str]]:
     """Returns the pairs of these defences and an attack, without those of which a picture was not played (A7)."""
     return [(d, attack.id) for d in defences if observed.complete(d) and observed.complete(d, attack.id)]
+
+
+def _mean_terms(deltas: Sequence[Mapping[Cell, int] | None]) -> ScoreTerms | None:
+    """Returns the terms of the mean of these deltas; None if there are none, or one of them is not known yet."""
+    counts: dict[Cell, int] = {}
+    for delta in deltas:
+        if delta is None:
+            return None
+        for cell, count in delta.items():
+            counts[cell] = counts.get(cell, 0) + count
+    # Fractions are slow, and there are few different counts.
+    shares = {count: Fraction(count, len(deltas)) for count in set(counts.values())}
+    return {cell: shares[count] for cell, count in counts.items()} or None
 
 
 def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -> ScoreTerms | None:
