@@ -27,11 +27,12 @@ class QueryRecord:
     Attributes:
         attacked: bool [n], whether the attack played the picture.
         queries: i32 [n], how many pictures the defence was asked about on behalf of this one.
-        fooled_at: i32 [n], the number of the first query within the budget that the defence misread; 0 for none, and
-            for the organizers' attacks, which have no common budget.
+        fooled_at: i32 [n], the number of the first query within the budget that the defence misread or abstained on; 0
+            for none, and for the organizers' attacks, which have no common budget.
         failures: u8 [n], a `QueryFailure` each.
         given_up: bool [n], whether the attack could not attack the picture.
         seconds: how long the defence took to answer, in all.
+        unplayed: how many of the queries were not put to the defence, because its faults had used up their time (A7).
     """
 
     attacked: NDArray[np.bool_]
@@ -40,6 +41,7 @@ class QueryRecord:
     failures: NDArray[np.uint8]
     given_up: NDArray[np.bool_]
     seconds: float = 0.0
+    unplayed: int = 0
 
     @classmethod
     def empty(cls, count: int) -> "QueryRecord":

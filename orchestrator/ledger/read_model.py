@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.ids import JobId
-from orchestrator.domain.outcomes import NOT_ASKED, Answers, Scores
+from orchestrator.domain.outcomes import NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.plan import Cell, Stage
-from orchestrator.domain.queries import QueryRecord
+from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.round import Round
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
@@ -99,6 +99,9 @@ class RoundView:
             for name in ("queries", "fooled_at", "failures", "given_up"):
                 getattr(record, name)[index] = self.read_array(step, name)
             record.seconds += step.seconds
+            if (record.failures[index] == QueryFailure.NOT_PLAYED).any():
+                replies = self.read_array(step, "replies")
+                record.unplayed += int(replies[replies[:, 1] == NOT_PLAYED, 2].sum())
         return record
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:

@@ -206,6 +206,8 @@ def test_a_defence_that_gives_up_has_lost_the_cell(queried):
     assert set(answers[:9].tolist()) <= {FAULTED, NOT_PLAYED}
     assert NOT_PLAYED in answers
     assert played.record.round.closed
+    asked = played.record.query_record(Cell("never", "brighten"))
+    assert (asked.queries.sum(), asked.unplayed) == (len(answers[:9]), (answers[:9] == NOT_PLAYED).sum())
 
 
 def test_what_is_played_stays_when_a_defence_joins(queried):

@@ -241,7 +241,8 @@ def _throughput(observed: Observations, defence: str, attacks: Sequence[str]) ->
     asked = [observed.queries_of(Cell(defence, attack)) for attack in attacks]
     known = [record for record in asked if record is not None]
     seconds = sum(record.seconds for record in known)
-    return sum(int(record.queries.sum()) for record in known) / seconds if seconds else None
+    answered = sum(int(record.queries.sum()) - record.unplayed for record in known)
+    return answered / seconds if seconds else None
 
 
 def _distinct_scores(scores: Scores | None) -> int | None:

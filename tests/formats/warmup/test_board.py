@@ -60,6 +60,16 @@ def test_a_column_is_called_as_the_attack_is_in_the_cells() -> None:
     assert titles == {name: name for name in ("clean", *(attack.name for attack in warmup.organizer_attacks()))}
 
 
+def test_queries_that_were_not_put_to_the_defence_are_no_throughput() -> None:
+    """A defence whose faults used up their time answered 500 of 1000 queries in six seconds (A7, B4)."""
+    asked = QueryRecord.empty(PICTURES)
+    asked.queries[:] = 100
+    asked.seconds, asked.unplayed = 6.0, 500
+    observed = Observations(Roster((entry("defence", Side.DEFENCE),)), {}, queries_of=lambda _: asked)
+    (board,) = Warmup(WarmupRules()).leaderboards(observed)
+    assert board.rows[0].reason == "too slow: 83.3 of 100 pictures per second (B4)"
+
+
 @pytest.mark.parametrize(
     ("seconds", "reason"),
     [
