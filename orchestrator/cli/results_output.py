@@ -120,7 +120,7 @@ def print_results(document: Results, folder: Path | None = None) -> None:
         for table in _leaderboard_tables(board, document):
             out.print(table)
     if document.queries:
-        meaning = "success is a picture that the defence misread at a query within the budget, or when it was judged"
+        meaning = "success is a picture misread or abstained on, at a query within the budget or when it was judged"
         out.print(f"[bold]Queries[/]: {meaning}", soft_wrap=True)
         for table in _queries_tables(document):
             out.print(table)

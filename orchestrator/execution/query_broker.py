@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.organizer_attacks import QueriedDefence
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
+from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.domain.tasks import Budget
@@ -28,7 +28,8 @@ class Broker:
 
     Args:
         access: the access model, which says what an attack may query.
-        budget: how far a candidate may be from its picture; one within it that the defence misreads is a success.
+        budget: how far a candidate may be from its picture; one within it that the defence does not classify correctly
+            is a success (rule A7).
         queries: puts queries to the defence.
         first: the number of the question's first picture in the task.
         originals: the pictures of the question, u8 [n, c, h, w].
@@ -87,12 +88,10 @@ class Broker:
     def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int) -> None:
         """Counts the queries; records each picture's first success within the budget, and the defence's failures."""
         record, right = self.record, self._labels[positions]
-        misread = (answers != right) & ~np.isin(answers, (ABSTAINED, NOT_ASKED))
+        wrong = (answers != right) & (answers != NOT_ASKED)  # an abstention is wrong too (A7)
         inside = np.zeros(len(positions), np.bool_)
-        if misread.any():  # distances matter only for misread pictures
-            inside[misread], _ = norms.judge_candidates(
-                self._originals[positions[misread]], pixels[misread], self._budget
-            )
+        if wrong.any():  # distances matter only for these pictures
+            inside[wrong], _ = norms.judge_candidates(self._originals[positions[wrong]], pixels[wrong], self._budget)
         for position, answer, counts in zip(positions, answers, inside, strict=True):
             record.queries[position] += price
             if answer == NOT_PLAYED:

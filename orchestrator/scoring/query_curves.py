@@ -17,29 +17,30 @@ CURVE_POINTS = 100
 _DIGITS = 6
 
 
-def query_parts(record: RoundView, roster: Roster, fooled: Mapping[Cell, NDArray[np.bool_]]) -> Iterator[QueryPart]:
+def query_parts(record: RoundView, roster: Roster, wrong: Mapping[Cell, NDArray[np.bool_]]) -> Iterator[QueryPart]:
     """Yields the query numbers of each pair of a submitted attack and a defence, sorted by attack and defence.
 
-    `fooled` says for each cell which delivered pictures [n] the defence misclassified when they were judged. The
-    organizers' attacks are left out: they have no common budget, so their queries alone are no successes.
+    `wrong` says for each cell which delivered pictures [n] the defence misclassified, or abstained on, when they were
+    judged (rule A7). The organizers' attacks are left out: they have no common budget, so their queries alone are no
+    successes.
     """
     for cell in sorted(record.queried_cells(), key=lambda cell: (cell.attack or "", cell.defence)):
         asked = record.query_record(cell)
         if asked is not None and roster[cell.attack or ""].image:
-            yield query_part(cell, asked, fooled.get(cell))
+            yield query_part(cell, asked, wrong.get(cell))
 
 
-def query_part(cell: Cell, asked: QueryRecord, fooled: NDArray[np.bool_] | None = None) -> QueryPart:
+def query_part(cell: Cell, asked: QueryRecord, wrong: NDArray[np.bool_] | None = None) -> QueryPart:
     """Returns the query numbers of one pair.
 
-    A success is a picture that the defence misclassified at a query within the budget; its number is that of the first
-    such query. A picture that it misclassified only when it was judged is a success too; its number is how many queries
-    were asked, at least 1. The median is over all pictures, the lower of two middle values, None if fewer than half of
-    them are successes.
+    A success is a picture that the defence misclassified, or abstained on, at a query within the budget; its number is
+    that of the first such query. A picture on which it did so only when it was judged is a success too; its number is
+    how many queries were asked, at least 1. The median is over all pictures, the lower of two middle values, None if
+    fewer than half of them are successes.
     """
     numbers = asked.fooled_at
-    if fooled is not None:
-        numbers = np.where((numbers == 0) & fooled, np.maximum(asked.queries, 1), numbers)
+    if wrong is not None:
+        numbers = np.where((numbers == 0) & wrong, np.maximum(asked.queries, 1), numbers)
     first = np.sort(numbers[asked.attacked & (numbers > 0)])
     total, count = int(asked.attacked.sum()), len(first)
     middle = (total + 1) // 2

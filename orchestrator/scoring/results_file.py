@@ -141,10 +141,10 @@ class RowPart(_Part):
 class QueryPart:
     """An attack's queries to one defence (X6), over all pictures that it attacked.
 
-    `success` is the share of pictures that the defence misclassified at a query within the budget, or when they were
-    judged, with 95 % confidence limits. `median` is the median number of queries until then; null if fewer than half of
-    the pictures are successes. `curve` has pairs of a number of queries and the share after it, at the numbers where it
-    grows.
+    `success` is the share of pictures that the defence misclassified or abstained on, at a query within the budget or
+    when they were judged (A7), with 95 % confidence limits. `median` is the median number of queries until then; null
+    if fewer than half of the pictures are successes. `curve` has pairs of a number of queries and the share after it,
+    at the numbers where it grows.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

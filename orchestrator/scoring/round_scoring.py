@@ -83,7 +83,7 @@ class RoundScoring:
         self.tallies: dict[Cell, Tally] = {}
         self._correct = PictureBits()
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
-        self._fooled: dict[Cell, NDArray[np.bool_]] = {}  # only of cells whose attack queried the defence
+        self._successes: dict[Cell, NDArray[np.bool_]] = {}  # only of cells whose attack queried the defence
         self._count_cells()
 
     def observations(self) -> Observations:
@@ -152,7 +152,7 @@ class RoundScoring:
                 for b in self._format.leaderboards(observed)
             ],
             coarse=not self._format.scores_released(observed),
-            queries=list(query_parts(self._record, self._round.roster, self._fooled)),
+            queries=self.query_parts(),
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
             replays=sorted(
                 map(self._coverage_part, self._round.replay_coverage.values()),
@@ -161,6 +161,10 @@ class RoundScoring:
             findings=[self._finding_part(finding) for finding in self._round.findings],
             jobs=[self._job_part(job) for job in sorted(self._round.planned_jobs, key=_stage_order)],
         )
+
+    def query_parts(self) -> list[doc.QueryPart]:
+        """Returns the query numbers of each pair of a submitted attack and a defence."""
+        return list(query_parts(self._record, self._round.roster, self._successes))
 
     def _collect_examples(self) -> dict[str, dict[str, AdversarialExamples]]:
         """Returns each attack's adversarial examples, by attack and defence; under "" those for all defences."""
@@ -201,7 +205,8 @@ class RoundScoring:
         for cell, found in zip(row, outcomes, strict=True):
             examples = self.examples_of(cell) if cell in self._queried else None
             if examples is not None:
-                self._fooled[cell] = (found == PictureOutcome.MISCLASSIFIED) & (examples.forfeits == Forfeit.NONE)
+                wrong = np.isin(found, (PictureOutcome.MISCLASSIFIED, PictureOutcome.ABSTAINED))  # A7
+                self._successes[cell] = wrong & (examples.forfeits == Forfeit.NONE)
 
     def _notes(self) -> list[str]:
         notes = []

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.bundles import array_checks
 from orchestrator.domain.access import Access, AccessKind, Transcript
 from orchestrator.domain.organizer_attacks import GradientReplies
-from orchestrator.domain.outcomes import FAULTED, Forfeit
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.domain.queries import QueryFailure
@@ -17,11 +17,14 @@ from orchestrator.domain.query_transcript import TRANSCRIPT_ARRAYS
 from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import NotGenuine
 from orchestrator.execution.query_broker import Broker
+from orchestrator.formats.tournament.format import Tournament
+from orchestrator.formats.tournament.rules import TournamentRules
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Refusal, Want
 from orchestrator.protocol.session import AttackQuery
+from orchestrator.scoring.round_scoring import RoundScoring
 
 from .cheats import JUNK, LENIENT, Defence, labels
 from .conftest import EMPTY, first_value
@@ -265,6 +268,18 @@ def test_a_fault_on_a_query_within_the_budget_loses_the_picture(joined) -> None:
     assert made(played, "asks")[1].failures.tolist() == [0] * 12
 
 
+def test_an_abstention_counts_for_the_attack_as_it_does_on_the_leaderboards(joined) -> None:
+    """A picture on which a defence abstains is a success of the query, or of the delivery if nothing was asked (A7)."""
+
+    class Delivers(Asks):
+        def query(self):
+            return self.deliver()
+
+    played = joined({"asks": Asks, "delivers": Delivers}, {"abstains": lambda header, _: labels(header, [None])})
+    parts = RoundScoring(played.record, Tournament(TournamentRules())).query_parts()
+    assert {part.attack: (part.success, part.median) for part in parts} == {"asks": (1, 1), "delivers": (1, 1)}
+
+
 def test_a_detector_of_queries_gains_nothing_where_it_is_judged(joined) -> None:
     """It misleads the attack once it recognises its queries; the judge's sandbox has seen none of them."""
     played = joined({"asks": Asks}, {"detects": Detects})
@@ -435,12 +450,13 @@ def test_scores_are_shown_as_the_access_model_says(access, shown) -> None:
 
 @pytest.mark.parametrize(("value", "counts"), [(108, 1), (109, 0)])
 def test_a_success_is_one_within_the_budget(value, counts) -> None:
-    """A query may lie beyond it; being misread there is none, and a fault there costs the defence nothing."""
+    """A query beyond it is none; an abstention within it is one, and so is a fault, which costs the picture (A7)."""
     access = Access(AccessKind.DECISION, queries=5)
-    misread, faulted = broker(access, [1]), broker(access, [FAULTED])
-    misread.answer(query(value, Want.DECISION))
-    faulted.answer(query(value, Want.DECISION))
-    assert misread.record.fooled_at.tolist() == [counts]
+    misread, abstained, faulted = (broker(access, [answer]) for answer in (1, ABSTAINED, FAULTED))
+    for each in (misread, abstained, faulted):
+        each.answer(query(value, Want.DECISION))
+        assert each.record.fooled_at.tolist() == [counts]
+    assert misread.record.failures.tolist() == abstained.record.failures.tolist() == [0]
     assert faulted.record.failures.tolist() == [counts]
 
 
