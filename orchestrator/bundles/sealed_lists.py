@@ -5,7 +5,6 @@ attack's pictures are forfeits, findings as codes. `cells.jsonl` has one letter 
 opaque ids, each with a commitment to the withheld label and answers.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -156,11 +155,6 @@ def _work_keys(record: RoundView) -> list[tuple[str, Stage]]:
 def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
     round_ = record.round
     jobs = [job.id for job in round_.planned_jobs_of.get(submission, ()) if job.stage is stage]
-    times: Counter[tuple[str, str]] = Counter()
-    counts: Counter[tuple[str, str]] = Counter()
-    for fault in round_.faults_of(submission, stage):
-        times[fault.code, fault.reason] += fault.times
-        counts[fault.code, fault.reason] += fault.pictures
     seconds = sum(end.seconds for end in round_.finished_jobs_of(submission) if end.job in set(jobs))
     return WorkPart(
         submission=submission,
@@ -168,8 +162,8 @@ def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
         finished=all(job in round_.finished_jobs for job in jobs),
         seconds=redaction.round_to_figures(float(seconds)) or 0.0,
         faults=[
-            FaultCount(code=code, reason=reason, times=times[code, reason], pictures=n)
-            for (code, reason), n in sorted(counts.items())
+            FaultCount(code=code, reason=reason, times=times, pictures=pictures)
+            for (code, reason), (times, pictures) in round_.fault_counts(submission, stage).items()
         ],
         fresh_copy=stage is Stage.REPLAY and round_.copied(submission),
     )

@@ -186,10 +186,8 @@ class Observations:
     """The format's own events of the contest, in the order of the ledger; none for a round by itself."""
     task: str = ""
     """The name of the task."""
-    class_count: int = 0
-    """How many classes the task has."""
     classes: tuple[str, ...] = ()
-    """Their names."""
+    """The names of the task's classes."""
     seconds_of: Callable[[str], float] = lambda _: 0.0
     """Returns how long a defence took to answer, in seconds; rounded in a sealed bundle."""
 

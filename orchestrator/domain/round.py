@@ -1,5 +1,6 @@
 """The state of a round, folded from its ledger. No store, no clock."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from orchestrator.domain import events
@@ -68,11 +69,19 @@ class Round:
         parts: list[events.StepFinished | events.JobFinished] = [*steps, *ends]
         return [s for part in parts for s in part.sandboxes if (s.submission or part.submission) == submission]
 
-    def faults_of(self, submission: str, stage: Stage | None = None) -> list[events.FaultRecord]:
-        """Returns every fault of a submission in the planned jobs, or in those of one stage."""
+    def fault_counts(self, submission: str, stage: Stage | None = None) -> dict[tuple[str, str], tuple[int, int]]:
+        """Returns how often faults of a submission occurred, and how many pictures are charged with them.
+
+        They are those in the planned jobs, or in those of one stage, by code and reason, sorted.
+        """
+        times, pictures = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         planned = [job for job in self.planned_jobs_of.get(submission, ()) if stage in {None, job.stage}]
-        steps = [step for job in planned for step in self.steps.get(job.id, {}).values()]
-        return [f for step in steps for f in step.faults if (f.submission or step.submission) == submission]
+        for step in (step for job in planned for step in self.steps.get(job.id, {}).values()):
+            for fault in step.faults:
+                if (fault.submission or step.submission) == submission:
+                    times[fault.code, fault.reason] += fault.times
+                    pictures[fault.code, fault.reason] += fault.pictures
+        return {kind: (times[kind], pictures[kind]) for kind in sorted(times)}
 
     def apply(self, event: events.Event) -> None:
         """Applies one event. Events that change nothing here, such as BackendReturned, only reopen the round."""

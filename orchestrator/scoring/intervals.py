@@ -72,7 +72,11 @@ def _value_intervals(board: Leaderboard, correct: PictureBits) -> dict[str, dict
 
 
 def _interval(parts: NDArray[np.float64], largest: float) -> tuple[float, float]:
-    limits = uncertainty.score_intervals(parts, largest=largest)
+    return rounded_limits(uncertainty.score_intervals(parts, largest=largest))
+
+
+def rounded_limits(limits: uncertainty.Intervals) -> tuple[float, float]:
+    """Returns the rounded limits of one interval."""
     return round(float(limits.low), DIGITS), round(float(limits.high), DIGITS)
 
 

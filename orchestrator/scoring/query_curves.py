@@ -10,11 +10,11 @@ from orchestrator.domain.queries import QueryRecord
 from orchestrator.domain.submissions import Roster
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.measures import uncertainty
+from orchestrator.scoring.intervals import DIGITS, rounded_limits
 from orchestrator.scoring.results_file import QueryPart
 
 CURVE_POINTS = 100
 """The largest number of points of a curve."""
-_DIGITS = 6
 
 
 def query_parts(record: RoundView, roster: Roster, wrong: Mapping[Cell, NDArray[np.bool_]]) -> Iterator[QueryPart]:
@@ -44,7 +44,6 @@ def query_part(cell: Cell, asked: QueryRecord, wrong: NDArray[np.bool_] | None =
     first = np.sort(numbers[asked.attacked & (numbers > 0)])
     total, count = int(asked.attacked.sum()), len(first)
     middle = (total + 1) // 2
-    limits = uncertainty.accuracy_intervals(count, total)
     return QueryPart(
         attack=cell.attack or "",
         defence=cell.defence,
@@ -52,7 +51,7 @@ def query_part(cell: Cell, asked: QueryRecord, wrong: NDArray[np.bool_] | None =
         queries=int(asked.queries.sum()),
         successes=count,
         success=count / total,
-        success_interval=(round(float(limits.low), _DIGITS), round(float(limits.high), _DIGITS)),
+        success_interval=rounded_limits(uncertainty.accuracy_intervals(count, total)),
         median=int(first[middle - 1]) if count >= middle else None,
         curve=_curve(first, total),
     )
@@ -65,4 +64,4 @@ def _curve(first: NDArray[np.int32], total: int) -> list[tuple[int, float]]:
     if len(numbers) > CURVE_POINTS:
         chosen = np.unique(np.linspace(0, len(numbers) - 1, CURVE_POINTS).round().astype(int))
         numbers, shares = numbers[chosen], shares[chosen]
-    return [(int(number), round(float(share), _DIGITS)) for number, share in zip(numbers, shares, strict=True)]
+    return [(int(number), round(float(share), DIGITS)) for number, share in zip(numbers, shares, strict=True)]

@@ -1,11 +1,11 @@
 """Computes tallies, leaderboards and the results file from the record. Nothing here runs or measures anything."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ from orchestrator.scoring import results_file as doc
 from orchestrator.scoring.fault_texts import fault_text
 from orchestrator.scoring.picture_bits import PictureBits
 from orchestrator.scoring.query_curves import query_parts
+
+N = TypeVar("N", int, float)
 
 ISOLATION_NOTES = {
     "round": "Isolation per round: one sandbox of a defence saw every version of every picture, so a defence that "
@@ -98,7 +100,6 @@ class RoundScoring:
             },
             round=self._opened.phase,
             task=self._opened.task.name,
-            class_count=len(self._opened.task.classes),
             classes=tuple(self._opened.task.classes),
             seconds_of=self._answer_seconds,
             eligibilities=self._eligibilities,
@@ -139,7 +140,9 @@ class RoundScoring:
             backend=opening.backend,
             seed=contest["seed"],
             alarms=self.alarms(),
-            waiting=[self._waiting_part(event) for event in self._round.parked_jobs.values()],
+            waiting=[
+                doc.WaitingPart(**event.model_dump(exclude={"kind"})) for event in self._round.parked_jobs.values()
+            ],
             notes=self._notes(),
             rules=self._format.rules.model_dump(mode="json"),
             commitment=opening.commitment,
@@ -278,9 +281,6 @@ class RoundScoring:
         lost = bool(made) and all((examples.forfeits == Forfeit.MISSING).all() for examples in made)
         return lost and bool(self._fault_parts(submission.id))
 
-    def _waiting_part(self, event: events.JobParked) -> doc.WaitingPart:
-        return doc.WaitingPart.model_validate(event.model_dump(exclude={"kind"}))
-
     def _uncleared_notes(self) -> list[str]:
         """Returns a note for each submission that the replays neither accuse nor clear."""
         planned = self._opened.contest["replay"]["power"]
@@ -327,10 +327,10 @@ class RoundScoring:
             faults=faults,
             sandboxes=len(sandboxes),
             seconds=round(sum(job.seconds for job in finished) + self._query_seconds(submission.id), 3),
-            cpu_seconds=_sum_known([sandbox.cpu_seconds for sandbox in sandboxes]),
+            cpu_seconds=_sum_known(s.cpu_seconds for s in sandboxes),
             peak_bytes=max((s.peak_bytes for s in sandboxes if s.peak_bytes is not None), default=None),
-            bytes_in=_sum_bytes([s.stdin_bytes for s in sandboxes]),
-            bytes_out=_sum_bytes([part for s in sandboxes for part in (s.stdout_bytes, s.stderr_bytes)]),
+            bytes_in=_sum_known(s.stdin_bytes for s in sandboxes),
+            bytes_out=_sum_known(part for s in sandboxes for part in (s.stdout_bytes, s.stderr_bytes)),
             endings=dict(sorted(Counter(s.reason or s.ending for s in sandboxes).items())),
         )
 
@@ -356,14 +356,9 @@ class RoundScoring:
         return "faulted" if faults else "played"
 
     def _fault_parts(self, submission: str) -> list[doc.FaultPart]:
-        times: Counter[tuple[str, str]] = Counter()
-        counts: Counter[tuple[str, str]] = Counter()
-        for fault in self._round.faults_of(submission):
-            times[fault.code, fault.reason] += fault.times
-            counts[fault.code, fault.reason] += fault.pictures
         return [
-            doc.FaultPart(code=code, reason=reason, times=times[code, reason], pictures=count, message=fault_text(code))
-            for (code, reason), count in sorted(counts.items())
+            doc.FaultPart(code=code, reason=reason, times=times, pictures=pictures, message=fault_text(code))
+            for (code, reason), (times, pictures) in self._round.fault_counts(submission).items()
         ]
 
     def _cell_part(self, cell: Cell, sure: intervals.CellIntervals) -> doc.CellPart:
@@ -490,11 +485,6 @@ def _value_part(value: Value, interval: tuple[float, float] | None) -> doc.Value
     )
 
 
-def _sum_known(values: list[float | None]) -> float | None:
+def _sum_known(values: Iterable[N | None]) -> N | None:
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None
-
-
-def _sum_bytes(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -65,8 +65,8 @@ def test_an_attack_keeps_its_queries_and_its_budget(played, attack, defence) -> 
     assert asked.queries.min() >= 1
     assert asked.queries.max() <= QUERIES
     assert (examples.forfeits == Forfeit.NONE).all()
-    assert not record.round.faults_of(attack)
-    assert not record.round.faults_of(defence)
+    assert not record.round.fault_counts(attack)
+    assert not record.round.fault_counts(defence)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -185,7 +185,7 @@ def test_what_is_over_the_budget_is_refused_and_costs_nothing(joined) -> None:
     refused = [told for told in Asks.told if "refused" in told]
     assert refused
     assert all(told["refused"] == "budget" and told["left"] == [0] and "labels" not in told for told in refused)
-    assert not played.record.round.faults_of("over")
+    assert not played.record.round.fault_counts("over")
     assert (examples.forfeits == Forfeit.NONE).all()
     of_defence = asked.queries.sum() + 2 * 12  # and the judgement of clean and of attacked pictures
     of_attack = 3 + len(Asks.told)
@@ -201,9 +201,9 @@ def test_an_attack_that_misbehaves_loses_its_pictures_and_nobody_elses(joined, a
     played = joined({"bad": attack, "asks": Asks})
     examples, _ = made(played, "bad")
     assert (examples.forfeits == Forfeit.MISSING).all()
-    faults = played.record.round.faults_of("bad")
-    assert {fault.code for fault in faults} == {code}
-    assert not played.record.round.faults_of("first")
+    faults = played.record.round.fault_counts("bad")
+    assert {each for each, _ in faults} == {code}
+    assert not played.record.round.fault_counts("first")
     assert made(played, "asks")[1].fooled_at.tolist() == [2] * 12
     assert played.record.round.closed
 
@@ -212,8 +212,8 @@ def test_an_attack_that_hangs_loses_its_pictures(joined) -> None:
     """It is over when its time is, and the defence has no fault."""
     played = joined({"hangs": Hangs}, limits=replace(LENIENT, perturb_seconds=0.3))
     assert (made(played, "hangs")[0].forfeits == Forfeit.MISSING).all()
-    assert {fault.code for fault in played.record.round.faults_of("hangs")} == {"deadline"}
-    assert not played.record.round.faults_of("first")
+    assert {code for code, _ in played.record.round.fault_counts("hangs")} == {"deadline"}
+    assert not played.record.round.fault_counts("first")
     assert played.record.round.closed
 
 
@@ -252,7 +252,7 @@ def test_a_query_behind_the_delivery_is_not_answered(joined) -> None:
     examples, asked = made(played, "late")
     assert (examples.forfeits[4:] == Forfeit.NONE).all() or (examples.forfeits == Forfeit.NONE).all()
     assert asked.queries.max() == 2
-    assert not played.record.round.faults_of("first")
+    assert not played.record.round.fault_counts("first")
 
 
 def test_a_fault_on_a_query_within_the_budget_loses_the_picture(joined) -> None:
@@ -263,7 +263,7 @@ def test_a_fault_on_a_query_within_the_budget_loses_the_picture(joined) -> None:
     assert lost == [4, 5]
     answers = played.record.answers("ends", 12)[Cell("ends", "asks")]
     assert (answers[lost] == FAULTED).all()
-    assert not played.record.round.faults_of("asks")
+    assert not played.record.round.fault_counts("asks")
     assert [told for told in Asks.told if told.get("labels") == [None]]
     assert made(played, "asks")[1].failures.tolist() == [0] * 12
 
@@ -297,8 +297,8 @@ def test_output_behind_an_answer_is_the_attacks_alone(joined) -> None:
             return super().query() + JUNK
 
     played = joined({"talks": Talks})
-    assert played.record.round.faults_of("talks")
-    assert not played.record.round.faults_of("first")
+    assert played.record.round.fault_counts("talks")
+    assert not played.record.round.fault_counts("first")
 
 
 def test_a_lost_sandbox_is_played_again_with_a_whole_budget(joined, stage) -> None:
@@ -376,7 +376,7 @@ def test_a_gradient_is_that_of_the_true_label_and_has_its_price(joined) -> None:
     assert np.isnan(found[5]).all()
     assert not asked.fooled_at[others].any()
     assert asked.fooled_at[5] == 3
-    assert not played.record.round.faults_of("climbs")
+    assert not played.record.round.fault_counts("climbs")
 
 
 def test_a_defence_without_gradients_is_not_asked_and_has_no_fault(joined) -> None:
@@ -384,7 +384,7 @@ def test_a_defence_without_gradients_is_not_asked_and_has_no_fault(joined) -> No
     Climbs.heard_values.clear()
     played = joined({"climbs": Climbs}, access=GRADIENTS)
     assert np.isnan(np.concatenate(Climbs.heard_values)).all()
-    assert not played.record.round.faults_of("first")
+    assert not played.record.round.fault_counts("first")
     assert made(played, "climbs")[1].queries.tolist() == [3] * 12
     assert played.backend.questions == 3 * 2 + 2 * 12
 

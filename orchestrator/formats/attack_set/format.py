@@ -217,7 +217,7 @@ class AttackSet(Format[AttackSetRules]):
         """Returns the result of grading, None if none is planned, or if pictures and labels are withheld."""
         if observed.labels is None or observed.originals is None:
             return None
-        return graded(observed.season_events, observed.task, observed.labels, observed.class_count)
+        return graded(observed.season_events, observed.task, observed.labels, len(observed.classes))
 
     def notes(self, observed: Observations) -> list[str]:
         """Returns notes on findings against the hidden model, the readings of the rules (C3 to C5), and grading."""
