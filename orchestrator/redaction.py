@@ -373,16 +373,6 @@ def redact_full_event(event: events.Event) -> dict[str, Any] | None:
     return None
 
 
-_WithheldInPart = (
-    contest_events.RoleGranted
-    | contest_events.RoleRevoked
-    | contest_events.SubmissionArrived
-    | contest_events.RoundRequestClosed
-    | contest_events.AppealFiled
-    | contest_events.AppealDecided
-)
-
-
 class _RedactedTeam(BaseModel):
     """The public part of a `team_added` event: counts instead of people."""
 
@@ -420,7 +410,7 @@ class _RedactedRefusal(BaseModel):
 _redacted_events: TypeAdapter[_RedactedTeam | _RedactedRefusal] = TypeAdapter(
     Annotated[_RedactedTeam | _RedactedRefusal, Field(discriminator="kind")]
 )
-_STAND_INS: dict[str, tuple[type[_WithheldInPart], dict[str, Any]]] = {
+_STAND_INS: dict[str, tuple[type[contest_events.CoreContestEvent], dict[str, Any]]] = {
     kind.model_fields["kind"].default: (kind, {"actor": "withheld", **stand_ins})
     for kind, stand_ins in (
         (contest_events.RoleGranted, {"person": {"id": "withheld", "name": "withheld"}}),

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel, to_pascal
 
 from orchestrator.domain.field_errors import field_errors
+from orchestrator.domain.ids import digest
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -152,14 +153,9 @@ class ImageConfiguration(_DocumentModel):
         return {"Id": digest, "Size": size, "Os": self.os, "Architecture": self.architecture, "Config": config}
 
 
-def sha256_digest(data: bytes) -> str:
-    """Returns the digest of these bytes, with its prefix."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
 def verify_digest(data: bytes, expected: str, size: int | None = None) -> None:
     """Raises UnusableImageError if bytes do not have the expected digest, or the expected size if one is given."""
-    actual = sha256_digest(data)
+    actual = digest(data)
     if size is not None and len(data) != size:
         raise UnusableImageError(
             "image", f"a document of {len(data)} bytes, but its descriptor says {size}", _PUSH_REMEDY

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from orchestrator.domain.ids import digest
 from orchestrator.oci import manifests
 from orchestrator.oci.client import RegistryClient, RegistryDocument
 from orchestrator.oci.credentials import Credentials
-from orchestrator.oci.manifests import Descriptor, ImageConfiguration, ImageIndex, ImageManifest, UnusableImageError
+from orchestrator.oci.manifests import Descriptor, ImageConfiguration, ImageManifest, UnusableImageError
 from orchestrator.oci.references import ImageReference
 
 _ACCEPTED_TYPES = ", ".join((*manifests.MANIFEST_TYPES, *manifests.INDEX_TYPES))
@@ -116,15 +117,11 @@ def _find_manifest(client: RegistryClient, tag_or_digest: str, platform: str) ->
         found = manifests.parse_manifest(got.data, got.content_type)
         if isinstance(found, ImageManifest):
             return digests, found
-        tag_or_digest, size = _select_entry(found, platform)
+        entry = manifests.select_platform(found, platform)
+        tag_or_digest, size = entry.digest, entry.size
     raise UnusableImageError(
         "manifest", f"more than {_MAX_INDEX_DEPTH} indexes on top of each other", "push the image itself"
     )
-
-
-def _select_entry(index: ImageIndex, platform: str) -> tuple[str, int]:
-    entry = manifests.select_platform(index, platform)
-    return entry.digest, entry.size
 
 
 def _verified_digest(document: RegistryDocument, tag_or_digest: str, size: int | None) -> str:
@@ -132,10 +129,9 @@ def _verified_digest(document: RegistryDocument, tag_or_digest: str, size: int |
     if tag_or_digest.startswith("sha256:"):
         manifests.verify_digest(document.data, tag_or_digest, size)
         return tag_or_digest
-    found = manifests.sha256_digest(document.data)
     if document.digest.startswith("sha256:"):
         manifests.verify_digest(document.data, document.digest)
-    return found
+    return digest(document.data)
 
 
 def _proved(pieces: Iterator[bytes], layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
