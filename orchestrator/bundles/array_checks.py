@@ -62,7 +62,7 @@ def check_pictures(record: RoundView, place: str) -> None:
         where = f"{place} attack {attack.id}"
         if examples.pixels.shape != samples.pixels.shape or examples.pixels.dtype != np.uint8:
             raise NotGenuine(where, f"its candidates have the shape {examples.pixels.shape}")
-        _check_handed_in(attack, examples, where)
+        _check_submitted_pictures(attack, examples, where)
         budget = opening.task.budget()
         if budget is not None:
             _check_distances(samples, examples, where, budget)
@@ -103,7 +103,7 @@ def check_transcript(record: RoundView, step: events.StepFinished, where: str) -
         raise NotGenuine(where, "its pictures, answers and scores are not those of its transcript's digest")
 
 
-def _check_handed_in(attack: Submission, examples: AdversarialExamples, where: str) -> None:
+def _check_submitted_pictures(attack: Submission, examples: AdversarialExamples, where: str) -> None:
     """Raises NotGenuine if the judged pictures are not those that were submitted (C2)."""
     unchanged = (examples.forfeits == Forfeit.NONE).all() and not examples.violations.any()
     if attack.is_pictures and unchanged and array_digest(examples.pixels) != attack.pixels:

@@ -19,7 +19,7 @@ from orchestrator.domain.outcomes import (
     decide_outcomes,
 )
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.samples import GREY_VALUE, AdversarialExamples, Labels, Samples
+from orchestrator.domain.samples import GREY_VALUE, AdversarialExamples, Labels, Pixels, Samples
 from orchestrator.errors import StoreFault
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Blobs, get_array
@@ -121,7 +121,8 @@ class SealedRoundView(RoundView):
     @property
     def samples(self) -> Samples:
         """Grey pictures of class 0, as many as the round has."""
-        return Samples(*_grey_pictures(self._count), self._class_names)
+        classes = tuple(self.round.opening.task.classes) if self.round.opening else ()
+        return Samples(_grey_pictures(self._count), np.zeros(self._count, np.int64), classes)
 
     def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
         """Returns as many forfeits and violations as are counted. It is not known which pictures they are."""
@@ -143,7 +144,7 @@ class SealedRoundView(RoundView):
         if counted is None:
             return None
         return AdversarialExamples(
-            pixels=_grey_pictures(self._count)[0],
+            pixels=_grey_pictures(self._count),
             forfeits=counted.forfeit_array(self._count),
             violations=np.arange(self._count) < counted.violations,
             distances=np.full(self._count, np.nan),
@@ -153,10 +154,6 @@ class SealedRoundView(RoundView):
         """Returns the outcomes of a defence's pictures, as answers."""
         del count
         return {cell: decode_outcomes(calls) for cell, calls in self._outcomes.items() if cell.defence == defence}
-
-    @property
-    def _class_names(self) -> tuple[str, ...]:
-        return tuple(self.round.opening.task.classes) if self.round.opening else ()
 
 
 class FullRoundView(RoundView):
@@ -175,7 +172,7 @@ class FullRoundView(RoundView):
             raise StoreFault("the ledger is empty: no round was opened")
         task = self.round.opening.task
         labels = get_array(self._array_blobs, task.labels)
-        return Samples(_grey_pictures(len(labels))[0], labels, tuple(task.classes))
+        return Samples(_grey_pictures(len(labels)), labels, tuple(task.classes))
 
     def _read_examples(self, key: tuple[str, str], steps: list[events.StepFinished]) -> AdversarialExamples:
         """Returns the forfeits, violations and distances of an attack's candidates, with grey pictures."""
@@ -185,7 +182,7 @@ class FullRoundView(RoundView):
         )
         count = self._picture_count() if key[1] else len(index)
         examples = AdversarialExamples(
-            pixels=_grey_pictures(count)[0],
+            pixels=_grey_pictures(count),
             forfeits=np.full(count, Forfeit.NONE, np.uint8),
             violations=np.zeros(count, np.bool_),
             distances=np.full(count, np.nan),
@@ -196,6 +193,6 @@ class FullRoundView(RoundView):
         return examples
 
 
-def _grey_pictures(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:
-    """Returns `count` grey pictures [n, 1, 1, 1], and labels of class 0."""
-    return np.full((count, 1, 1, 1), GREY_VALUE, np.uint8), np.zeros(count, np.int64)
+def _grey_pictures(count: int) -> Pixels:
+    """Returns `count` grey pictures [n, 1, 1, 1]."""
+    return np.full((count, 1, 1, 1), GREY_VALUE, np.uint8)

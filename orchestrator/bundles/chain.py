@@ -69,15 +69,17 @@ def read_chain(file: BinaryIO, name: str, public: RedactEvent) -> Iterator[Chain
     previous, latest = GENESIS, ""
     for number, (place, value) in enumerate(encoding.decode_lines(file, name), start=1):
         where = place.replace(" line ", " entry ")
-        link = _chain_entry(value, where, previous)
-        if link.seq != number:
-            raise NotGenuine(where, f"has the number {link.seq}")
-        if link.event is not None and public(link.event) is not None:
-            raise NotGenuine(where, f"shows a {link.event.kind} event, which such a bundle withholds")
-        if link.event is not None and link.time < latest:
-            raise NotGenuine(where, f"is of {link.time}, and an entry before it of {latest}: times never run backwards")
-        yield link
-        previous, latest = link.hash, link.time or latest
+        entry = _chain_entry(value, where, previous)
+        if entry.seq != number:
+            raise NotGenuine(where, f"has the number {entry.seq}")
+        if entry.event is not None and public(entry.event) is not None:
+            raise NotGenuine(where, f"shows a {entry.event.kind} event, which such a bundle withholds")
+        if entry.event is not None and entry.time < latest:
+            raise NotGenuine(
+                where, f"is of {entry.time}, and an entry before it of {latest}: times never run backwards"
+            )
+        yield entry
+        previous, latest = entry.hash, entry.time or latest
 
 
 def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:

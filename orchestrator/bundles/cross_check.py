@@ -1,6 +1,7 @@
 """Checks that a full bundle opens a sealed bundle: the same contest, the same answers, the same counts."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from orchestrator import redaction
 from orchestrator.bundles import chain, comparison, sealed_lists
@@ -27,7 +28,7 @@ def check_opens_sealed(
     played: Mapping[tuple[str, str], VerifiedRound],
     contest_state: ContestState,
     blobs: PackedBlobs,
-    judge: RulesResolver,
+    resolve_rules: RulesResolver,
 ) -> int:
     """Returns how many commitments were opened. Raises NotGenuine, naming a place in the sealed bundle.
 
@@ -36,11 +37,10 @@ def check_opens_sealed(
         played: the rounds of the full bundle.
         contest_state: the full bundle's contest ledger.
         blobs: the full bundle's arrays.
-        judge: returns the format with the rules at the time of the sealed bundle.
+        resolve_rules: returns the format with the rules at the time of the sealed bundle.
     """
     sealed_contest = read_contest(sealed_bundle)
-    links = contest_state.entries
-    _check_prefix(sealed_contest.entries, links, f"sealed {CONTEST}")
+    _check_prefix(sealed_contest.entries, contest_state.entries, f"sealed {CONTEST}")
     opened_count = 0
     for part in sealed_bundle.manifest.rounds:
         round_ = played.get((part.round, part.task))
@@ -50,7 +50,9 @@ def check_opens_sealed(
         _check_prefix(withheld, round_.entries, f"sealed {part.folder}/{LEDGER}")
         record = full_round_view(blobs, round_.events[: len(withheld)], pictures=False)
         if record.round.opening is not None:
-            contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
+            contest_format, standings = resolve_checked_rules(
+                resolve_rules, sealed_contest.season, record.round.opening
+            )
             withholds = contest_format.withholds_outcomes
             opened_count += _check_round(sealed_bundle, part, record, round_.secret, withholds_outcomes=withholds)
             stated = read_stated_results(sealed_bundle, part)
@@ -61,19 +63,19 @@ def check_opens_sealed(
             counted = counted.model_copy(update={"queries": redaction.redact_queries(counted.queries)})
             asked = [document.model_dump(mode="json")["queries"] for document in (stated, counted)]
             comparison.check_equal(f"{place} queries", *asked)
-    published = (link.event.digest for link in links if isinstance(link.event, contest_events.BundlePublished))
+    published = (event.digest for event in contest_state.events if isinstance(event, contest_events.BundlePublished))
     if sealed_bundle.digest not in published:
         raise NotGenuine("sealed manifest.json", "is not on record as published in the full bundle's contest ledger")
     return opened_count
 
 
-def _check_prefix(sealed_entries: Sequence[chain.ChainEntry], links: Sequence[chain.ChainEntry], place: str) -> None:
+def _check_prefix(sealed: Sequence[chain.ChainEntry], full: Sequence[chain.ChainEntry], place: str) -> None:
     """Raises NotGenuine if a sealed bundle's ledger is not the beginning of the full bundle's."""
-    for number, link in enumerate(sealed_entries):
-        if number >= len(links) or (links[number].leaf, links[number].hash) != (link.leaf, link.hash):
-            raise NotGenuine(f"{place} entry {link.seq}", "is not the entry of the full bundle")
-        if link.public and links[number].public != link.public:
-            raise NotGenuine(f"{place} entry {link.seq}", "says something else of itself than in the full bundle")
+    for entry, same in zip_longest(sealed, full[: len(sealed)]):
+        if same is None or (same.leaf, same.hash) != (entry.leaf, entry.hash):
+            raise NotGenuine(f"{place} entry {entry.seq}", "is not the entry of the full bundle")
+        if entry.public and same.public != entry.public:
+            raise NotGenuine(f"{place} entry {entry.seq}", "says something else of itself than in the full bundle")
 
 
 def _check_round(closed: Bundle, part: RoundPart, record: RoundView, secret: bytes, *, withholds_outcomes: bool) -> int:

@@ -38,7 +38,7 @@ def check_full_round(
     bundle: Bundle,
     part: RoundPart,
     season: Season,
-    judge: RulesResolver,
+    resolve_rules: RulesResolver,
     blobs: PackedBlobs,
     before: Mapping[tuple[str, str], VerifiedRound],
 ) -> tuple[VerifiedRound, CheckCounts]:
@@ -57,7 +57,7 @@ def check_full_round(
         file = check_opened(first, part, f"{folder}/{LEDGER} entry 1")
         check_roster(record.round.roster, season, file, f"{folder}/{LEDGER}")
         array_checks.check_secret(record, verified.secret, f"{folder}/{SECRET}")
-        contest_format, standings = resolve_checked_rules(judge, season, first)
+        contest_format, standings = resolve_checked_rules(resolve_rules, season, first)
         array_checks.check_arrays(record, folder, contest_format.play_rules())
         if pictures:
             array_checks.check_pictures(record, folder)
@@ -77,7 +77,7 @@ def check_full_round(
 
 def view_at_head(blobs: Blobs, played: VerifiedRound, head: str) -> RoundView | None:
     """Returns a round's record as it was when its ledger ended with this hash, None where it never did."""
-    hashes = [link.hash for link in played.entries]
+    hashes = [entry.hash for entry in played.entries]
     return FullRoundView(blobs, played.events[: hashes.index(head) + 1]) if head in hashes else None
 
 
@@ -95,12 +95,12 @@ def check_blobs(blobs: PackedBlobs, rounds: Iterable[VerifiedRound], *, pictures
 def _read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
     name = f"{part.folder}/{LEDGER}"
     with bundle.open_file(name) as file:
-        links = list(chain.read_chain(file, name, redaction.redact_full_event))
-    for link in links:
-        if link.event is None:
-            raise NotGenuine(f"{name} entry {link.seq}", "is withheld; a full bundle shows them all")
-    check_end(links, part, name)
-    return links
+        entries = list(chain.read_chain(file, name, redaction.redact_full_event))
+    for entry in entries:
+        if entry.event is None:
+            raise NotGenuine(f"{name} entry {entry.seq}", "is withheld; a full bundle shows them all")
+    check_end(entries, part, name)
+    return entries
 
 
 def _read_secret(bundle: Bundle, name: str) -> bytes:

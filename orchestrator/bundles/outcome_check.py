@@ -22,7 +22,7 @@ ViewAtHead = Callable[[str], RoundView | None]
 def check_outcomes(
     contest_state: ContestState,
     rounds: Mapping[tuple[str, str], ViewAtHead],
-    judge: RulesResolver,
+    resolve_rules: RulesResolver,
     *,
     sealed: bool,
 ) -> int:
@@ -35,13 +35,13 @@ def check_outcomes(
         NotGenuine: at the first event that does not follow.
     """
     season, checked = Season(), 0
-    fold, at = _ledger_fold(contest_state, rounds, judge), datetime.min.replace(tzinfo=UTC)
-    recorded = _RecordedRounds(rounds, judge)
-    for link, event in zip(contest_state.entries, contest_state.events, strict=True):
+    fold, at = _ledger_fold(contest_state, rounds, resolve_rules), datetime.min.replace(tzinfo=UTC)
+    recorded = _RecordedRounds(rounds, resolve_rules)
+    for entry, event in zip(contest_state.entries, contest_state.events, strict=True):
         if fold is not None:
             # A redacted entry has no time: use that of the entry before it, than which it is not earlier.
-            at = datetime.fromisoformat(link.time) if link.time else at
-            place = f"{CONTEST} entry {link.seq}"
+            at = datetime.fromisoformat(entry.time) if entry.time else at
+            place = f"{CONTEST} entry {entry.seq}"
             if isinstance(event, FormatEvent) and (name := event.recorded_round()) and not sealed:
                 checked += recorded.was_observed(fold, season, event, name, place)
             else:
@@ -51,8 +51,8 @@ def check_outcomes(
             except Rejected as error:
                 raise NotGenuine(place, f"may not have happened: {printable(str(error.problems[0]))}") from None
         if isinstance(event, FormatEvent) and (source := event.follows_from()) is not None:
-            checked += _outcome_follows(season, event, source, rounds, judge, f"{CONTEST} entry {link.seq}")
-        season.apply(event, link.time)
+            checked += _outcome_follows(season, event, source, rounds, resolve_rules, f"{CONTEST} entry {entry.seq}")
+        season.apply(event, entry.time)
     return checked
 
 
@@ -61,7 +61,7 @@ def _outcome_follows(
     event: FormatEvent,
     source: tuple[str, str],
     rounds: Mapping[tuple[str, str], ViewAtHead],
-    judge: RulesResolver,
+    resolve_rules: RulesResolver,
     place: str,
 ) -> bool:
     round_played = season.played_rounds.get(source)
@@ -71,7 +71,7 @@ def _outcome_follows(
     opening = record.round.opening if record else None
     if record is None or opening is None:
         return False
-    contest_format, standings = resolve_checked_rules(judge, season, opening)
+    contest_format, standings = resolve_checked_rules(resolve_rules, season, opening)
     found = RoundScoring(record, contest_format, standings).outcome(
         actor=event.actor, task=source[1], reason=event.reason
     )
@@ -81,13 +81,13 @@ def _outcome_follows(
 
 
 def _ledger_fold(
-    contest_state: ContestState, rounds: Mapping[tuple[str, str], ViewAtHead], judge: RulesResolver
+    contest_state: ContestState, rounds: Mapping[tuple[str, str], ViewAtHead], resolve_rules: RulesResolver
 ) -> LedgerFold | None:
     """Returns the format's fold for the public version of the contest's ledger, None if it has none."""
     for source, played in contest_state.season.played_rounds.items():
         record = rounds[source](played.head)
         if record is not None and record.round.opening is not None:
-            contest_format, _ = resolve_checked_rules(judge, contest_state.season, record.round.opening)
+            contest_format, _ = resolve_checked_rules(resolve_rules, contest_state.season, record.round.opening)
             return contest_format.ledger_fold(redacted=True)
     return None
 
@@ -97,7 +97,7 @@ class _RecordedRounds:
     """The recomputed results of rounds. A round's events are adjacent in a ledger, so it is scored once for all."""
 
     rounds: Mapping[tuple[str, str], ViewAtHead]
-    judge: RulesResolver
+    resolve_rules: RulesResolver
     _round: tuple[str, str, str] | None = None
     """The name and the head of the round that was scored last, and the actor of its events."""
     _events: tuple[FormatEvent, ...] = ()
@@ -118,7 +118,7 @@ class _RecordedRounds:
             opening = record.round.opening if record else None
             if record is None or opening is None:
                 return False
-            contest_format, standings = resolve_checked_rules(self.judge, season, opening)
+            contest_format, standings = resolve_checked_rules(self.resolve_rules, season, opening)
             observed = RoundScoring(record, contest_format, standings).observations()
             self._round, self._events = (name, head, event.actor), fold.round_events(name, observed, event.actor)
         if event not in self._events:

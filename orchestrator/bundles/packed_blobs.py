@@ -6,6 +6,7 @@ They are in one file, not one each, because a large round has a million steps.
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -122,9 +123,6 @@ def _check_booleans(data: bytes, place: str) -> None:
         raise NotGenuine(place, "holds a truth value that is neither 0 nor 1")
 
 
-def file_digest(file: BinaryIO) -> str:
+def file_digest(file: BufferedReader) -> str:
     """Returns the digest of a whole file."""
-    state = hashlib.sha256()
-    while part := file.read(1 << 20):
-        state.update(part)
-    return "sha256:" + state.hexdigest()
+    return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

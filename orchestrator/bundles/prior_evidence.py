@@ -29,20 +29,20 @@ class PriorEvidence:
 NO_EVIDENCE = PriorEvidence()
 
 
-def find_evidence(bundle: Bundle, held: PriorEvidence) -> list[str]:
+def find_evidence(bundle: Bundle, evidence: PriorEvidence) -> list[str]:
     """Returns the place in a verified bundle of each piece of evidence, such as `contest.jsonl entry 12`.
 
     Raises:
         NotGenuine: at the first that is not in the bundle, or that differs from it.
     """
     evidence_places = []
-    places = _entry_places(bundle) if held.heads else {}
-    for head in held.heads:
+    places = _entry_places(bundle) if evidence.heads else {}
+    for head in evidence.heads:
         if head not in places:
             problem = f"{head} is the hash of no entry of a ledger here: it was cut or changed, or is older than that"
             raise NotGenuine("head", problem)
         evidence_places.append(places[head])
-    return evidence_places + [_receipt_place(bundle, path) for path in held.receipts]
+    return evidence_places + [_receipt_place(bundle, path) for path in evidence.receipts]
 
 
 def _entry_places(bundle: Bundle) -> dict[str, str]:
@@ -57,32 +57,23 @@ def _entry_places(bundle: Bundle) -> dict[str, str]:
 
 def _receipt_place(bundle: Bundle, path: Path) -> str:
     name = f"receipt {printable(path.name, 80)}"
-    body = receipts.verify_receipt(path, bundle.key).receipt
-    if body.contest != bundle.manifest.contest:
-        raise NotGenuine(name, f"is of the contest {printable(body.contest, 80)}")
-    place = f"{CONTEST} entry {body.entry}"
+    receipt = receipts.verify_receipt(path, bundle.key).receipt
+    if receipt.contest != bundle.manifest.contest:
+        raise NotGenuine(name, f"is of the contest {printable(receipt.contest, 80)}")
+    place = f"{CONTEST} entry {receipt.entry}"
     with bundle.open_file(CONTEST) as file:
-        links = chain.read_chain(file, CONTEST, redaction.redact_contest_event)
-        link = next((each for each in links if each.seq == body.entry), None)
-    if link is None or link.hash != body.head:
+        entries = chain.read_chain(file, CONTEST, redaction.redact_contest_event)
+        entry = next((each for each in entries if each.seq == receipt.entry), None)
+    if entry is None or entry.hash != receipt.head:
         problem = f"is for {place}, which is another here or is not there: the ledger was cut or changed"
         raise NotGenuine(name, problem)
-    if not isinstance(link.event, contest_events.SubmissionReceived) or not _matches(body, link.event, link.time):
+    if not isinstance(entry.event, contest_events.SubmissionReceived) or not _matches(receipt, entry.event, entry.time):
         raise NotGenuine(name, f"says something else than {place}")
     return place
 
 
-def _matches(body: Receipt, act: contest_events.SubmissionReceived, time: str) -> bool:
+def _matches(receipt: Receipt, event: contest_events.SubmissionReceived, time: str) -> bool:
     """Returns whether a receipt agrees with its entry in the ledger."""
-    stated = (
-        body.submission,
-        body.team,
-        body.task,
-        body.side,
-        body.digest,
-        body.received,
-        body.attempt,
-        body.attempts_left,
-    )
-    known = (act.id, act.team, act.task, act.side.value, act.digest, time, act.attempt, act.attempts_left)
-    return stated == known and list(body.warnings) == act.warnings
+    same_names = {"team", "task", "side", "digest", "attempt", "attempts_left", "warnings"}
+    known = event.model_dump(mode="json", include=same_names) | {"submission": event.id, "received": time}
+    return receipt.model_dump(mode="json", include=set(known)) == known

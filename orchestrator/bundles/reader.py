@@ -3,9 +3,10 @@
 import os
 import stat
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -80,7 +81,7 @@ class Bundle:
         bundle._check_listing()
         return bundle
 
-    def open_file(self, name: str) -> BinaryIO:
+    def open_file(self, name: str) -> BufferedReader:
         """Returns a listed file, open for reading."""
         return _open(self.path, name)
 
@@ -119,7 +120,7 @@ class Bundle:
     def _check_listing(self) -> None:
         """Raises NotGenuine for a file that is missing, not listed, not plain, or of another size."""
         sizes = {file.name: file.size for file in self.manifest.files}
-        folders = {parent for name in sizes for parent in _parents(name)}
+        folders = {str(parent) for name in sizes for parent in PurePosixPath(name).parents}
         seen = set()
         for entry in walk_folder(self.path, lambda folder: str(folder.path) in folders, _refuse_unreadable):
             name = str(entry.path)
@@ -189,7 +190,7 @@ def read_file(root: Path, name: str, limit: int) -> bytes:
     return data
 
 
-def _open(root: Path, name: str) -> BinaryIO:
+def _open(root: Path, name: str) -> BufferedReader:
     """Opens a regular file for reading. It refuses links, and does not block on a pipe."""
     try:
         handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -206,8 +207,3 @@ def _open(root: Path, name: str) -> BinaryIO:
 def _refuse_unreadable(path: PurePosixPath, error: OSError) -> NoReturn:
     place = f"{printable(str(path))}/" if path.name else "the bundle"
     raise NotGenuine(place, f"cannot be read: {error.strerror}")
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]

@@ -44,9 +44,9 @@ class Receipt(BaseModel):
     signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 
     @classmethod
-    def create_signed(cls, key: SigningKey, **said: object) -> "Receipt":
-        """Returns a signed receipt with these fields; `said` is everything except `key` and `signature`."""
-        unsigned = cls.model_validate(said | {"key": key.public_key.hex(), "signature": _UNSIGNED})
+    def create_signed(cls, key: SigningKey, **fields: object) -> "Receipt":
+        """Returns a signed receipt with these fields, which are all except `key` and `signature`."""
+        unsigned = cls.model_validate(fields | {"key": key.public_key.hex(), "signature": _UNSIGNED})
         return unsigned.model_copy(update={"signature": key.sign(unsigned.signed_bytes()).hex()})
 
     def signed_bytes(self) -> bytes:

@@ -47,11 +47,11 @@ class ReplayCheck:
             NotGenuine: at the first entry that does not follow from those before it.
         """
         before = ""
-        for link in self._round.entries:
-            if link.event is not None:
-                self._check_event(record, link.event, before, f"{self._ledger} entry {link.seq}")
-                record.apply(link.event)
-            before = link.hash
+        for entry in self._round.entries:
+            if entry.event is not None:
+                self._check_event(record, entry.event, before, f"{self._ledger} entry {entry.seq}")
+                record.apply(entry.event)
+            before = entry.hash
         if self._expected_events or self._copies_left:
             raise NotGenuine(self._ledger, "ends before everything that follows from it was noted")
         for job in record.round.planned_jobs:
@@ -82,7 +82,7 @@ class ReplayCheck:
 
     def _begin_copies(self, event: events.JobsReused, place: str) -> None:
         origin = self._previous_rounds.get((event.round, self._round.part.task))
-        places = {link.hash: number for number, link in enumerate(origin.entries, start=1)} if origin else {}
+        places = {entry.hash: number for number, entry in enumerate(origin.entries, start=1)} if origin else {}
         if origin is None or event.head not in places:
             raise NotGenuine(place, "reuses jobs of a round that is not in this bundle")
         past = origin.events[: places[event.head]]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.bundles.layout import ATTACKS, CELLS, PICTURES
 from orchestrator.bundles.pseudonyms import PicturePseudonyms, commitments
@@ -65,12 +64,8 @@ def _counted(examples: AdversarialExamples) -> dict[str, Any]:
     return {
         "forfeits": examples.forfeits.tolist(),
         "violations": examples.violations.astype(int).tolist(),
-        "distances": _distances(examples.distances),
+        "distances": [None if np.isnan(each) else float(each) for each in examples.distances],
     }
-
-
-def _distances(distances: NDArray[np.float64]) -> list[float | None]:
-    return [None if np.isnan(each) else float(each) for each in distances]
 
 
 def blob_digests(past: Iterable[events.Event], *, pictures: bool) -> set[str]:

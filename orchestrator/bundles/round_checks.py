@@ -60,14 +60,14 @@ class VerifiedRound:
     @property
     def events(self) -> list[events.Event]:
         """The events of its ledger."""
-        return [link.event for link in self.entries if link.event is not None]
+        return [entry.event for entry in self.entries if entry.event is not None]
 
 
-def check_end(links: Sequence[chain.ChainEntry], part: RoundPart, name: str) -> None:
+def check_end(entries: Sequence[chain.ChainEntry], part: RoundPart, name: str) -> None:
     """Raises NotGenuine if a round's ledger is not the complete one that the contest's ledger names."""
-    if not links or links[-1].hash != part.head:
+    if not entries or entries[-1].hash != part.head:
         raise NotGenuine(name, "does not end with the hash that the contest's ledger has for this round")
-    if not isinstance(links[-1].event, events.RoundClosed):
+    if not isinstance(entries[-1].event, events.RoundClosed):
         raise NotGenuine(name, "does not end with the end of the round")
 
 
@@ -100,41 +100,37 @@ def read_contest(bundle: Bundle) -> ContestState:
     """
     manifest, contest = bundle.manifest, ContestState([], [], Season())
     with bundle.open_file(CONTEST) as file:
-        for link in chain.read_chain(file, CONTEST, redaction.redact_contest_event):
-            place = f"{CONTEST} entry {link.seq}"
-            act = redaction.parse_redacted_event(link.public, place) if link.event is None else link.event
-            if not isinstance(act, contest_events.ContestEvent) or (link.seq == 1) != isinstance(
-                act, contest_events.ContestOpened
-            ):
-                raise NotGenuine(place, f"is a {printable(act.kind)} event, which does not belong here")
-            if contest.season.closing is not None and _takes_in(act, contest.season.closing.time):
+        for entry in chain.read_chain(file, CONTEST, redaction.redact_contest_event):
+            place = f"{CONTEST} entry {entry.seq}"
+            event = redaction.parse_redacted_event(entry.public, place) if entry.event is None else entry.event
+            opens = isinstance(event, contest_events.ContestOpened)
+            if not isinstance(event, contest_events.ContestEvent) or (entry.seq == 1) != opens:
+                raise NotGenuine(place, f"is a {printable(event.kind)} event, which does not belong here")
+            if contest.season.closing is not None and _is_late_submission(event, contest.season.closing.time):
                 raise NotGenuine(place, "receives something after the organizers closed submissions")
             with untrusted(place):
-                contest.season.apply(act, link.time)
-            contest.entries.append(link)
-            contest.events.append(act)
+                contest.season.apply(event, entry.time)
+            contest.entries.append(entry)
+            contest.events.append(event)
     opening = contest.season.opening
+    played = [(each.round, each.task, each.head) for each in contest.season.played_rounds.values()]
     if opening is None or contest.entries[-1].hash != manifest.head:
         raise NotGenuine(f"{MANIFEST} head", f"is not the end of {CONTEST}")
     for place, stated, known in (
         ("contest", manifest.contest, opening.contest.get("contest")),
         ("key", bundle.key, opening.key_fingerprint),
-        ("rounds", [(part.round, part.task, part.head) for part in manifest.rounds], _played_rounds(contest.season)),
+        ("rounds", [(part.round, part.task, part.head) for part in manifest.rounds], played),
     ):
         if stated != known:
             raise NotGenuine(f"{MANIFEST} {place}", f"is not what {CONTEST} says")
     return contest
 
 
-def _takes_in(act: contest_events.ContestEvent, closed: str) -> bool:
+def _is_late_submission(event: contest_events.ContestEvent, closed: str) -> bool:
     """Returns whether this event brings in a submission that did not arrive before submissions closed."""
-    if isinstance(act, contest_events.SubmissionArrived):
-        return not act.last_byte or act.last_byte >= closed
-    return isinstance(act, contest_events.SubmissionReceived) and not act.arrival
-
-
-def _played_rounds(season: Season) -> list[tuple[str, str, str]]:
-    return [(act.round, act.task, act.head) for act in season.played_rounds.values()]
+    if isinstance(event, contest_events.SubmissionArrived):
+        return not event.last_byte or event.last_byte >= closed
+    return isinstance(event, contest_events.SubmissionReceived) and not event.arrival
 
 
 def check_opened(opened: events.RoundOpened, part: RoundPart, place: str) -> ContestFile:
@@ -159,10 +155,10 @@ def check_roster(roster: Roster, season: Season, file: ContestFile, place: str) 
 
 
 def resolve_checked_rules(
-    judge: RulesResolver, season: Season, opened: events.RoundOpened
+    resolve_rules: RulesResolver, season: Season, opened: events.RoundOpened
 ) -> tuple[Format[Any], SeasonState]:
-    """Returns the result of `judge`. Raises NotGenuine if the rules have numbers that no contest has."""
-    contest_format, standings = judge(season, opened)
+    """Returns the result of `resolve_rules`. Raises NotGenuine if the rules have numbers that no contest has."""
+    contest_format, standings = resolve_rules(season, opened)
     _check_numbers(contest_format.rules)
     return contest_format, standings
 

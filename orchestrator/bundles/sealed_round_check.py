@@ -1,7 +1,7 @@
 """Checks one round of a sealed bundle."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,16 +49,16 @@ class _CellLine(BaseModel):
 
 
 def check_sealed_round(
-    bundle: Bundle, part: RoundPart, season: Season, judge: RulesResolver
+    bundle: Bundle, part: RoundPart, season: Season, resolve_rules: RulesResolver
 ) -> tuple[SealedRoundView, CheckCounts]:
     """Checks a round, and returns its record with the counts. Raises NotGenuine at the first failed check."""
-    links = read_ledger(bundle, part)
-    record, pictures, cells = read_round(bundle, part, links, season)
+    entries = read_ledger(bundle, part)
+    record, pictures, cells = read_round(bundle, part, entries, season)
     stated = read_stated_results(bundle, part)
     place = f"{part.folder}/{RESULTS}"
     with untrusted(place):
-        recounted = recount_results(record, part, judge, season)
-        if cells and record.round.opening and judge(season, record.round.opening)[0].withholds_outcomes:
+        recounted = recount_results(record, part, resolve_rules, season)
+        if cells and record.round.opening and resolve_rules(season, record.round.opening)[0].withholds_outcomes:
             raise NotGenuine(
                 f"{part.folder}/{CELLS}", "tells what became of single pictures, which this format withholds"
             )
@@ -69,21 +69,21 @@ def check_sealed_round(
         recounted = recounted.model_copy(update={"queries": stated.queries})
         body = with_measurements(recounted, measured).model_dump(mode="json")
     comparison.check_equal(place, bundle.read_document(place), body)
-    withheld = sum(link.event is None for link in links)
-    return record, CheckCounts(len(links), withheld, len(pictures), cells, comparison.count_numbers(body))
+    withheld = sum(entry.event is None for entry in entries)
+    return record, CheckCounts(len(entries), withheld, len(pictures), cells, comparison.count_numbers(body))
 
 
 def read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
     """Reads and checks the entries of a round's ledger."""
     name = f"{part.folder}/{LEDGER}"
     with bundle.open_file(name) as file:
-        links = list(chain.read_chain(file, name, redaction.redact_sealed_event))
-    check_end(links, part, name)
-    return links
+        entries = list(chain.read_chain(file, name, redaction.redact_sealed_event))
+    check_end(entries, part, name)
+    return entries
 
 
 def read_round(
-    bundle: Bundle, part: RoundPart, links: list[chain.ChainEntry], season: Season
+    bundle: Bundle, part: RoundPart, entries: list[chain.ChainEntry], season: Season
 ) -> tuple[SealedRoundView, list[_PictureLine], int]:
     """Returns the record from a round's files, its pictures' commitments, and the number of its cells."""
     name = f"{part.folder}/{ROUND}"
@@ -94,7 +94,7 @@ def read_round(
     pictures = list(_read_pictures(bundle, part))
     if len(pictures) != sealed.opened.task.count or not pictures:
         raise NotGenuine(f"{part.folder}/{PICTURES}", f"has {len(pictures)} pictures of {sealed.opened.task.count}")
-    disclosed_events = [link.event for link in links if link.event is not None]
+    disclosed_events = [entry.event for entry in entries if entry.event is not None]
     roster = sealed_round_view(sealed, disclosed_events, {}, len(pictures)).round.roster
     check_roster(roster, season, file, f"{part.folder}/{LEDGER}")
     calls = dict(_read_cells(bundle, part, len(pictures), roster))
@@ -103,12 +103,12 @@ def read_round(
     return record, pictures, len(calls)
 
 
-def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolver, season: Season) -> Results:
+def recount_results(record: SealedRoundView, part: RoundPart, resolve_rules: RulesResolver, season: Season) -> Results:
     """Returns the results recomputed from a sealed round's files, without measured fields."""
     opening = record.round.opening
     if opening is None:
         raise ValueError("no round was opened")
-    contest_format, standings = resolve_checked_rules(judge, season, opening)
+    contest_format, standings = resolve_checked_rules(resolve_rules, season, opening)
     return RoundScoring(record, contest_format, standings).results(part.head)
 
 
@@ -149,7 +149,7 @@ def _read_cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> 
             yield Cell(line.defence, line.attack), line.calls
 
 
-def _check_attacks(sealed: SealedRound, record: SealedRoundView, calls: Any, place: str, count: int) -> None:
+def _check_attacks(sealed: SealedRound, record: SealedRoundView, calls: Iterable[Cell], place: str, count: int) -> None:
     roster = record.round.roster
     attacks = [part.attack for part in sealed.attacks if not part.defence]
     admitted = [attack.id for attack in roster.by_side(Side.ATTACK)]

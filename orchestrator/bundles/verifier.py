@@ -11,8 +11,7 @@ from functools import partial
 from orchestrator.bundles import cross_check, full_round_check, outcome_check, sealed_round_check
 from orchestrator.bundles.layout import BLOB_INDEX, BLOBS, CONTEST, MAX_REHASHED_BYTES, RoundPart
 from orchestrator.bundles.packed_blobs import PackedBlobs
-from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence
-from orchestrator.bundles.prior_evidence import find_evidence as check_held
+from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence, find_evidence
 from orchestrator.bundles.reader import Bundle
 from orchestrator.bundles.round_checks import (
     CheckCounts,
@@ -61,15 +60,15 @@ class VerificationReport:
 
 
 def verify_bundle(
-    bundle: Bundle, judge: RulesResolver, sealed: Bundle | None = None, held: PriorEvidence = NO_EVIDENCE
+    bundle: Bundle, resolve_rules: RulesResolver, sealed: Bundle | None = None, evidence: PriorEvidence = NO_EVIDENCE
 ) -> VerificationReport:
     """Verifies a bundle and returns how much was checked.
 
     Args:
         bundle: the bundle to verify.
-        judge: returns the format with the rules of a round, and the season's eligibilities.
+        resolve_rules: returns the format with the rules of a round, and the season's eligibilities.
         sealed: an earlier sealed bundle of the same contest, whose commitments this one has to open.
-        held: the prior evidence of the reader, which has to be in the bundle.
+        evidence: the prior evidence of the reader, which has to be in the bundle.
 
     Raises:
         NotGenuine: at the first failed check.
@@ -78,14 +77,14 @@ def verify_bundle(
     if sealed is not None and (bundle.manifest.kind, sealed.manifest.kind) != ("full", "sealed"):
         raise UsageError("only a full bundle opens a sealed one: give the full one, and the other with --sealed")
     try:
-        verified = _check_bundle(bundle, judge, sealed)
+        report = _check_bundle(bundle, resolve_rules, sealed)
     except NotGenuine as found:
         altered = bundle.find_altered_file(MAX_REHASHED_BYTES)
         raise (found if altered is None else _combined_error(altered, found)) from None
     if (altered := bundle.find_altered_file()) is not None:
         raise altered
-    verified.evidence_found = check_held(bundle, held)
-    return verified
+    report.evidence_found = find_evidence(bundle, evidence)
+    return report
 
 
 def _combined_error(altered: NotGenuine, found: NotGenuine) -> NotGenuine:
@@ -96,32 +95,34 @@ def _combined_error(altered: NotGenuine, found: NotGenuine) -> NotGenuine:
     return NotGenuine(file.place, f"{file.what}; with it, this does not hold: {inside.place} {inside.what}")
 
 
-def _check_bundle(bundle: Bundle, judge: RulesResolver, sealed: Bundle | None) -> VerificationReport:
+def _check_bundle(bundle: Bundle, resolve_rules: RulesResolver, sealed: Bundle | None) -> VerificationReport:
     manifest = bundle.manifest
-    verified = VerificationReport(manifest.kind, manifest.contest, manifest.software, bundle.key, bundle.digest)
+    report = VerificationReport(manifest.kind, manifest.contest, manifest.software, bundle.key, bundle.digest)
     contest = read_contest(bundle)
-    verified.entries = len(contest.entries)
-    verified.withheld = sum(link.event is None for link in contest.entries)
+    report.entries = len(contest.entries)
+    report.withheld = sum(entry.event is None for entry in contest.entries)
     if manifest.kind == "sealed":
-        _check_sealed(bundle, contest, judge, verified)
-        return verified
+        _check_sealed(bundle, contest, resolve_rules, report)
+        return report
     with bundle.open_file(BLOBS) as packed, bundle.open_file(BLOB_INDEX) as index:
         blobs = PackedBlobs(packed, bundle.file_size(BLOBS), index)
-        verified_rounds = _check_full(bundle, blobs, contest, judge, verified)
+        verified_rounds = _check_full(bundle, blobs, contest, resolve_rules, report)
         if sealed is not None:
-            verified.commitments_opened = _check_opens_sealed(sealed, verified_rounds, contest, blobs, judge)
-    return verified
+            report.commitments_opened = _check_opens_sealed(sealed, verified_rounds, contest, blobs, resolve_rules)
+    return report
 
 
-def _check_sealed(bundle: Bundle, contest: ContestState, judge: RulesResolver, verified: VerificationReport) -> None:
+def _check_sealed(
+    bundle: Bundle, contest: ContestState, resolve_rules: RulesResolver, report: VerificationReport
+) -> None:
     rounds: dict[tuple[str, str], outcome_check.ViewAtHead] = {}
     for part in bundle.manifest.rounds:
         with untrusted(part.folder):
-            record, seen = sealed_round_check.check_sealed_round(bundle, part, contest.season, judge)
-        verified.add_round(part.folder, seen)
+            record, seen = sealed_round_check.check_sealed_round(bundle, part, contest.season, resolve_rules)
+        report.add_round(part.folder, seen)
         rounds[part.round, part.task] = partial(_view_if_last, part, record)
     with untrusted(CONTEST):
-        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge, sealed=True)
+        report.outcomes = outcome_check.check_outcomes(contest, rounds, resolve_rules, sealed=True)
 
 
 def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | None:
@@ -130,18 +131,22 @@ def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | 
 
 
 def _check_full(
-    bundle: Bundle, blobs: PackedBlobs, contest: ContestState, judge: RulesResolver, verified: VerificationReport
+    bundle: Bundle,
+    blobs: PackedBlobs,
+    contest: ContestState,
+    resolve_rules: RulesResolver,
+    report: VerificationReport,
 ) -> dict[tuple[str, str], VerifiedRound]:
     verified_rounds: dict[tuple[str, str], VerifiedRound] = {}
     for part in bundle.manifest.rounds:
         verified_rounds[part.round, part.task], seen = full_round_check.check_full_round(
-            bundle, part, contest.season, judge, blobs, verified_rounds
+            bundle, part, contest.season, resolve_rules, blobs, verified_rounds
         )
-        verified.add_round(part.folder, seen)
+        report.add_round(part.folder, seen)
     full_round_check.check_blobs(blobs, verified_rounds.values(), pictures=bundle.manifest.pictures)
     with untrusted(CONTEST):
         rounds = {key: partial(full_round_check.view_at_head, blobs, each) for key, each in verified_rounds.items()}
-        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge, sealed=False)
+        report.outcomes = outcome_check.check_outcomes(contest, rounds, resolve_rules, sealed=False)
     return verified_rounds
 
 
@@ -150,13 +155,13 @@ def _check_opens_sealed(
     verified_rounds: dict[tuple[str, str], VerifiedRound],
     contest: ContestState,
     blobs: PackedBlobs,
-    judge: RulesResolver,
+    resolve_rules: RulesResolver,
 ) -> int:
     """Verifies a sealed bundle by itself, then returns how many of its commitments are opened."""
     try:
-        verify_bundle(sealed, judge)
+        verify_bundle(sealed, resolve_rules)
     except NotGenuine as error:
         [inside] = error.problems
         raise NotGenuine(f"sealed {inside.place}", inside.what) from None
     with untrusted("the sealed bundle"):
-        return cross_check.check_opens_sealed(sealed, verified_rounds, contest, blobs, judge)
+        return cross_check.check_opens_sealed(sealed, verified_rounds, contest, blobs, resolve_rules)

@@ -53,11 +53,11 @@ def write_contest(folder: Path, entries: Iterable[LedgerEntry]) -> None:
     _write_file(folder / CONTEST, chain.encode_ledger(entries, redaction.redact_contest_event))
 
 
-def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, season: Season) -> None:
+def write_sealed_round(folder: Path, source: RoundSource, resolve_rules: RulesResolver, season: Season) -> None:
     """Writes a sealed round. Its results are computed from the written files, so that every reader gets the same."""
     if source.record.round.opening is None:
         raise ValueError("no round was opened")
-    contest_format, standings = judge(season, source.record.round.opening)
+    contest_format, standings = resolve_rules(season, source.record.round.opening)
     at = folder / source.part.folder
     withholds = contest_format.withholds_outcomes
     values = sealed_lists.sealed_round_lists(source.record, source.secret, withholds_outcomes=withholds)

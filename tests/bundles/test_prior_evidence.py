@@ -38,7 +38,7 @@ def test_what_was_kept_is_found(cup, name):
     """Heads of the contest's ledger and of a round's, and receipts, are told with their entries."""
     bundle = cup.bundles[name]
     heads = [lines(bundle)[3]["hash"], lines(bundle, "rounds/initial/quarters/ledger.jsonl")[-1]["hash"]]
-    found = bundles.verify_bundle_or_receipt(bundle, cup.key.fingerprint, held=PriorEvidence(heads, [receipt(cup)]))
+    found = bundles.verify_bundle_or_receipt(bundle, cup.key.fingerprint, evidence=PriorEvidence(heads, [receipt(cup)]))
     number = json.loads(receipt(cup).read_text("utf-8"))["entry"]
     last = len(lines(bundle, "rounds/initial/quarters/ledger.jsonl"))
     assert found.evidence_found == [
@@ -54,7 +54,7 @@ def test_a_ledger_that_was_cut_is_found_by_a_head(cup, forge):
     bundle = cut(forge("full"))
     assert bundles.verify_bundle_or_receipt(bundle, cup.key.fingerprint)
     with pytest.raises(NotGenuine, match=r"head: .* is the hash of no entry of a ledger here: it was cut or changed"):
-        bundles.verify_bundle_or_receipt(bundle, cup.key.fingerprint, held=PriorEvidence([kept]))
+        bundles.verify_bundle_or_receipt(bundle, cup.key.fingerprint, evidence=PriorEvidence([kept]))
 
 
 def test_a_changed_ledger_is_found_by_a_receipt(cup, forge):
@@ -69,7 +69,7 @@ def test_a_changed_ledger_is_found_by_a_receipt(cup, forge):
         NotGenuine, match=r"receipt attack_tells\.json: is for contest\.jsonl entry \d+, which is another"
     ):
         bundles.verify_bundle_or_receipt(
-            forged.sign(), cup.key.fingerprint, held=PriorEvidence(receipts=[receipt(cup)])
+            forged.sign(), cup.key.fingerprint, evidence=PriorEvidence(receipts=[receipt(cup)])
         )
 
 
@@ -90,7 +90,9 @@ def test_a_receipt_has_to_say_what_the_ledger_says(cup, tmp_path, changes, said)
     path.write_bytes(receipts.encode_receipt(receipts.Receipt.create_signed(cup.key, **body).document()))
     assert bundles.verify_bundle_or_receipt(path, cup.key.fingerprint)
     with pytest.raises(NotGenuine, match=said):
-        bundles.verify_bundle_or_receipt(cup.bundles["full"], cup.key.fingerprint, held=PriorEvidence(receipts=[path]))
+        bundles.verify_bundle_or_receipt(
+            cup.bundles["full"], cup.key.fingerprint, evidence=PriorEvidence(receipts=[path])
+        )
 
 
 def test_what_cannot_be_held_is_usage(cup):
@@ -100,9 +102,9 @@ def test_what_cannot_be_held_is_usage(cup):
         (PriorEvidence(receipts=[Path("/no")]), "there is no"),
     ):
         with pytest.raises(UsageError, match=said):
-            bundles.verify_bundle_or_receipt(cup.bundles["full"], held=held)
+            bundles.verify_bundle_or_receipt(cup.bundles["full"], evidence=held)
     with pytest.raises(UsageError, match="a receipt is checked alone"):
-        bundles.verify_bundle_or_receipt(receipt(cup), held=PriorEvidence([lines(cup.bundles["full"])[0]["hash"]]))
+        bundles.verify_bundle_or_receipt(receipt(cup), evidence=PriorEvidence([lines(cup.bundles["full"])[0]["hash"]]))
 
 
 @pytest.mark.parametrize("name", BUNDLES)

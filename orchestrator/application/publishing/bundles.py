@@ -96,7 +96,7 @@ def publish_bundle(
 
 
 def verify_bundle_or_receipt(
-    path: Path, key: str | None = None, sealed: Path | None = None, held: PriorEvidence = NO_EVIDENCE
+    path: Path, key: str | None = None, sealed: Path | None = None, evidence: PriorEvidence = NO_EVIDENCE
 ) -> VerificationReport | receipts.VerifiedReceipt:
     """Verifies a bundle or a receipt; returns the report, or the genuine receipt. Reads nothing but the given paths.
 
@@ -104,7 +104,7 @@ def verify_bundle_or_receipt(
         path: a bundle's folder, or a receipt.
         key: the fingerprint of the organizers' key; without it, anybody may have signed.
         sealed: an earlier bundle, whose commitments a full one has to open.
-        held: heads and receipts that the reader kept from before, which the bundle has to contain.
+        evidence: heads and receipts that the reader kept from before, which the bundle has to contain.
 
     Raises:
         NotGenuine: at the first check that fails.
@@ -113,17 +113,17 @@ def verify_bundle_or_receipt(
     """
     if key is not None and not _FINGERPRINT.fullmatch(key):
         raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
-    for head in held.heads:
+    for head in evidence.heads:
         if not _FINGERPRINT.fullmatch(head):
             raise UsageError(f"{printable(head, 80)!r} is no hash of an entry: sha256: and 64 hexadecimal digits")
-    _require_paths(path, sealed, held.receipts)
+    _require_paths(path, sealed, evidence.receipts)
     if path.is_file():
-        if sealed is not None or held != NO_EVIDENCE:
+        if sealed is not None or evidence != NO_EVIDENCE:
             raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt out")
         return receipts.verify_receipt(path, key)
     bundle = Bundle.load(path, key)
     return verifier.verify_bundle(
-        bundle, resolve_rules, None if sealed is None else Bundle.load(sealed, bundle.key), held
+        bundle, resolve_rules, None if sealed is None else Bundle.load(sealed, bundle.key), evidence
     )
 
 
