@@ -147,8 +147,8 @@ def hinted_kind(patterns: list[NDArray[np.int32]]) -> FindingKind:
     within = across = 0
     for pattern in patterns:
         changes = np.flatnonzero(np.diff(pattern)) + 1
-        across += int(np.isin(changes, list(BURST_PAUSES)).sum())
-        within += len(changes) - int(np.isin(changes, list(BURST_PAUSES)).sum())
+        at_pauses = int(np.isin(changes, list(BURST_PAUSES)).sum())
+        across, within = across + at_pauses, within + len(changes) - at_pauses
     if within <= 1 and across > 1:
         return FindingKind.CLOCK
     return FindingKind.CHANCE if within or across else FindingKind.ENVIRONMENT

@@ -9,6 +9,7 @@ the play itself give three rates, and their pattern shows the kind.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.outcomes import FAULTED
@@ -18,11 +19,9 @@ from orchestrator.integrity.replay_session import (
     DefencePlay,
     Questions,
     ReplaySession,
-    SessionAnswers,
     SessionGenerator,
     SessionPurpose,
     SessionTrace,
-    is_decision,
 )
 
 
@@ -85,10 +84,12 @@ def measure_rates(
     session = ReplaySession(SessionPurpose.RATES, questions, play.batch)
     one = yield from trace.play_session(session)
     other = yield from trace.play_session(session)
+    first = np.concatenate([one.answers[:repeats], other.answers[:repeats]])
+    again = np.concatenate([one.answers[len(sample) :], other.answers[len(sample) :]])
     return DisagreementRates(
-        within_sandbox=_rate(_repeat_pairs(one, len(sample)) + _repeat_pairs(other, len(sample))),
-        between_sandboxes=_rate(_pairs(one.answers, other.answers)),
-        between_play_and_replay=_rate(_pairs(play.answers_to(sample), one.answers[: len(sample)])),
+        within_sandbox=_rate(first, again),
+        between_sandboxes=_rate(one.answers, other.answers),
+        between_play_and_replay=_rate(play.answers_to(sample), one.answers[: len(sample)]),
     )
 
 
@@ -101,7 +102,7 @@ def measure_batch_effect(
     """
     questions = _draw_questions(play, power.rate_sample_size(len(play.decided_rows), design), rng)
     answers = yield from trace.play_session(ReplaySession(SessionPurpose.OTHER_BATCH, questions, play.batch))
-    return _rate(_pairs(play.answers_to(questions), answers.answers))
+    return _rate(play.answers_to(questions), answers.answers)
 
 
 def _draw_questions(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
@@ -126,15 +127,6 @@ def _draw_batches_of_play(play: DefencePlay, count: int, rng: np.random.Generato
     return np.concatenate([units[place] for place in chosen])[:, :2]
 
 
-def _repeat_pairs(answers: SessionAnswers, count: int) -> list[tuple[int, int]]:
-    again = answers.answers[count:]
-    return _pairs(answers.answers[: len(again)], again)
-
-
-def _pairs(first: "np.ndarray[tuple[int], np.dtype[np.int32]]", second: object) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, b in zip(first, np.asarray(second), strict=True)]
-
-
-def _rate(pairs: list[tuple[int, int]]) -> DisagreementRate:
-    decided = [(a, b) for a, b in pairs if is_decision(a) and is_decision(b)]
-    return DisagreementRate(sum(a != b for a, b in decided), len(decided))
+def _rate(first: NDArray[np.int32], second: NDArray[np.int32]) -> DisagreementRate:
+    decided = (first > FAULTED) & (second > FAULTED)
+    return DisagreementRate(int((decided & (first != second)).sum()), int(decided.sum()))

@@ -16,7 +16,7 @@ from orchestrator.domain.outcomes import FAULTED
 from orchestrator.integrity import planned_replays
 from orchestrator.integrity.disagreement_rates import DisagreementRate
 from orchestrator.integrity.planned_replays import ScreeningResult
-from orchestrator.integrity.power import ALPHA, SamplingDesign
+from orchestrator.integrity.power import ALPHA, SamplingDesign, round_up
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     ReplaySession,
@@ -169,8 +169,8 @@ def _control_session(play: DefencePlay, length: int, rng: np.random.Generator) -
     turned = [*play.sandboxes[start:], *play.sandboxes[:start]]
     cell = turned[0][0, 0]
     alike = sorted(turned, key=lambda rows: not play.mixes_versions and rows[0, 0] != cell)
-    rounded_length = -(-length // play.batch) * play.batch
-    return ReplaySession(SessionPurpose.TRIGGER_CONTROL, np.concatenate(alike)[:rounded_length, :2], play.batch)
+    count = round_up(length, play.batch)
+    return ReplaySession(SessionPurpose.TRIGGER_CONTROL, np.concatenate(alike)[:count, :2], play.batch)
 
 
 def _cut(session: ReplaySession, start: int, end: int) -> ReplaySession:

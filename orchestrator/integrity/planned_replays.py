@@ -92,9 +92,8 @@ def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Genera
         again = shuffled[_rows_in(shuffled, sample)]
         yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, again]), play.batch)
     twin = play.sandboxes[int(rng.integers(len(play.sandboxes)))]
-    yield ReplaySession(
-        SessionPurpose.SAME_ORDER, twin[: _round_up(power.SAME_ORDER_QUESTIONS, play.batch), :2], play.batch
-    )
+    count = power.round_up(power.SAME_ORDER_QUESTIONS, play.batch)
+    yield ReplaySession(SessionPurpose.SAME_ORDER, twin[:count, :2], play.batch)
     if play.batch > 1:
         yield ReplaySession(SessionPurpose.SINGLE, sample[: power.SINGLE_QUESTIONS])
 
@@ -197,7 +196,3 @@ def _note_failure(
 def _rows_in(rows: Questions, among: Questions) -> NDArray[np.bool_]:
     members = {tuple(row) for row in among.tolist()}
     return np.array([tuple(row) in members for row in rows.tolist()], bool)
-
-
-def _round_up(count: int, batch: int) -> int:
-    return -(-count // batch) * batch

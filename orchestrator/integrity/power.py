@@ -179,6 +179,11 @@ def _smallest(low: int, high: int, enough: Callable[[int], bool]) -> int:
     return low
 
 
+def round_up(count: int, batch: int) -> int:
+    """Returns the smallest multiple of `batch` that is at least `count`."""
+    return -(-count // batch) * batch
+
+
 def replay_cost(
     questions: int, pictures: int, design: SamplingDesign, *, batch: int = 1, mixed: bool = False
 ) -> ReplayCost:
@@ -190,7 +195,7 @@ def replay_cost(
         drawn=drawn,
         clean_first=0 if mixed else min(drawn, pictures),
         repeated=drawn,
-        same_order=min(-(-SAME_ORDER_QUESTIONS // batch) * batch, questions) if drawn else 0,
+        same_order=min(round_up(SAME_ORDER_QUESTIONS, batch), questions) if drawn else 0,
         single=min(SINGLE_QUESTIONS, drawn) if batch > 1 else 0,
         sandboxes=(waves + 1 + (batch > 1)) if drawn else 0,
         detection_power=detection_power(questions, drawn, design),

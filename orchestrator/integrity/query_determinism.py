@@ -1,13 +1,11 @@
 """Judges a defence by its queries that were asked again (rules A9, A10, X6)."""
 
-import numpy as np
-
 from orchestrator.domain import events
 from orchestrator.domain.findings import RULES_BY_KIND, Disagreement, Finding, FindingKind
 from orchestrator.domain.ids import job_id
+from orchestrator.domain.outcomes import FAULTED
 from orchestrator.integrity.findings import MAX_SHOWN
 from orchestrator.integrity.power import ALPHA, binomial_tail
-from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
 
 
@@ -21,8 +19,7 @@ def query_finding(view: RoundView, job: events.JobRecord, noise: float) -> Findi
     if step is None:
         return None
     rows = view.read_array(step, "checked_rows")
-    decided = np.array([is_decision(int(then)) and is_decision(int(now)) for *_, then, now in rows], np.bool_)
-    rows = rows[decided] if len(rows) else rows
+    rows = rows[(rows[:, 1:] > FAULTED).all(axis=1)]
     differ = rows[rows[:, 1] != rows[:, 2]]
     p_value = binomial_tail(len(differ), len(rows), noise)
     if not len(differ) or p_value >= ALPHA:
