@@ -1,1 +1,1 @@
-"""What sandboxes on one machine share: processes, pipes, control groups."""
+"""Code that the sandboxes of one machine share: processes, pipes, control groups."""

@@ -1,10 +1,10 @@
-"""What the kernel really applied, held against the policy.
+"""Compares what the kernel applied to a sandbox with the policy.
 
-A runtime may drop what it does not know or cannot do, with no more than a warning. So after every start the player's
-process is looked at where it can be seen from here. What the policy demands is written down here once more, on
-purpose: a fault in the translation is found too. Each claim is (control, wanted, found); controls have the names of
-the policy's fields where there is one. Anything but what was asked for is reported, stricter values too: limits are
-rules of the contest.
+A runtime may ignore an option that it does not know or cannot apply, with only a warning. So after every start the
+backend inspects the player's process, if it is visible from here. This module states what the policy requires
+independently of the code that requested it, on purpose: so it also detects a fault in that code. Each claim is
+(control, wanted, found); a control has the name of the policy's field, if there is one. Every difference is reported,
+even if the actual value is stricter: limits are rules of the contest.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ ALWAYS_MASKED = frozenset(
         "/sys/kernel",
     }
 )
-"""What may be missing from no list of masks."""
+"""Paths that have to be masked in every sandbox."""
 ALWAYS_READ_ONLY = frozenset({"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 _IN_MEMORY = frozenset({"overlay", "proc", "tmpfs", "devpts", "sysfs", "cgroup", "cgroup2", "mqueue"})
@@ -49,7 +49,7 @@ Claim = tuple[str, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class RequestedPolicy:
-    """What a sandbox was to be: its specification, the user id it got, and what the machine has."""
+    """What was requested for a sandbox: its specification, its user id, and the limits of the machine."""
 
     spec: SandboxSpec
     uid: int
@@ -57,17 +57,17 @@ class RequestedPolicy:
 
     @property
     def expected_uid(self) -> int:
-        """The user id that the policy demands."""
+        """The user id that the policy requires."""
         return self.uid if self.spec.policy.user is User.UNIQUE else 0
 
     @property
     def constants(self) -> MountSources:
-        """The files that are seen in place of the kernel's, in their order."""
+        """The constant files that are mounted over the kernel's, sorted."""
         return tuple(sorted(self.host.constants)) if self.spec.policy.masked_proc else ()
 
     @property
     def mounts(self) -> MountSources:
-        """Everything of this machine that is mounted, all of it read-only, in its order."""
+        """All bind mounts from this machine, sorted; each is read-only."""
         return tuple(sorted((*self.constants, *self.host.pipes)))
 
     @property
@@ -78,7 +78,7 @@ class RequestedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A control that is missing or not what the policy demands."""
+    """A control that is missing or differs from the policy."""
 
     control: str
     wanted: str
@@ -89,17 +89,17 @@ class Mismatch:
 
 
 class PolicyNotAppliedError(SandboxLost):
-    """Controls are missing or not what the policy demands: through the runtime, or through what the image holds."""
+    """Controls are missing or differ from the policy, because of the runtime or of the image's files."""
 
-    def __init__(self, who: str, found: Sequence[Mismatch]) -> None:
+    def __init__(self, runtime: str, mismatches: Sequence[Mismatch]) -> None:
         super().__init__(
-            f"{who} did not apply what the policy demands, so nothing is played in this sandbox: "
-            + "; ".join(str(each) for each in found)
+            f"{runtime} did not apply what the policy demands, so nothing is played in this sandbox: "
+            + "; ".join(str(each) for each in mismatches)
         )
 
 
 def unmet_claims(claims: Iterable[Claim]) -> list[Mismatch]:
-    """Returns the claims that are not met, one for each control."""
+    """Returns the first unmet claim of each control."""
     mismatch_by_control: dict[str, Mismatch] = {}
     for control, expected, actual in claims:
         if expected != actual and not (expected in _EMPTY and actual in _EMPTY):
@@ -110,8 +110,8 @@ def unmet_claims(claims: Iterable[Claim]) -> list[Mismatch]:
 def kernel_claims(requested: RequestedPolicy, view: ProcView, runtime_files: Collection[str]) -> Iterator[Claim]:
     """Yields each control with its requested value and the value that the kernel reports.
 
-    Under gVisor the sandboxed process is gVisor's own, not the player, and only its control groups are checked as ours.
-    `runtime_files` are the further files that the container runtime mounts, read-only.
+    Under gVisor the visible process is gVisor's own, not the player; of the policy only the control groups are checked.
+    `runtime_files` are further files that the container runtime mounts, read-only.
     """
     yield from _cgroup_claims(requested, view)
     if requested.spec.policy.runtime is Runtime.RUNSC:
@@ -128,7 +128,7 @@ def _cgroup_claims(requested: RequestedPolicy, view: ProcView) -> Iterator[Claim
     period = 100_000
     quota = cpu_nanoseconds(requested) * period // 1_000_000_000
     yield "limits.memory", str(memory), amounts.get("memory")
-    if "memory and swap" in amounts:  # not where the kernel does not account for swap
+    if "memory and swap" in amounts:  # absent if the kernel does not account for swap
         yield "limits.memory", str(memory) if view.version1 else "0", amounts["memory and swap"]
     yield "limits.pids", str(limits.pids), amounts.get("pids")
     if view.version1:
@@ -192,7 +192,7 @@ def _mount_claims(requested: RequestedPolicy, view: ProcView, runtime_files: Col
 
 
 def cpu_nanoseconds(requested: RequestedPolicy) -> int:
-    """Returns the processor time that it may use, in nanoseconds a second."""
+    """Returns the processor time that the sandbox may use, in nanoseconds per second."""
     return int(min(requested.spec.limits.cpus, float(requested.host.cpus)) * 1_000_000_000)
 
 
@@ -201,7 +201,7 @@ def _round_to_pages(size: int) -> int:
 
 
 def _parse_kib(text: str | None) -> int | None:
-    """Returns the bytes that `65536k` means."""
+    """Returns a size such as `65536k` in bytes, None for any other text."""
     return int(text[:-1]) * 1024 if text and text.endswith("k") and text[:-1].isdigit() else None
 
 
@@ -219,7 +219,7 @@ def ulimits(requested: RequestedPolicy) -> tuple[tuple[str, str, int], ...]:
 
 
 def _display_value(value: Any) -> str:
-    """Returns a value as a message can hold it: a profile is a name there, not 15 KB."""
+    """Returns a short text for a message: a name or a digest in place of a seccomp profile of 15 KB."""
     if value in _EMPTY:
         return "nothing"
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""A container's own control group: what it uses while it lives, and whether anything still lives there.
+"""A container's own control group: reads its resource usage, and kills the processes left in it.
 
-The engine may take a container for ended while its processes live on (PID 1 lets itself be traced and signals itself:
-the shim takes the stop for an exit). The control group knows better. Where the engine puts groups is known for its
-two drivers, and where we named a parent (see `parent_cgroup`); elsewhere (rootless) nothing is found
-and nothing is claimed.
+The engine may consider a container ended although its processes still run (PID 1 lets itself be traced and signals
+itself: the shim takes the stop for an exit). The control group lists all of them. Its path is known for the engine's
+two drivers, and if the request named a parent (see `parent_cgroup`). Otherwise (rootless) there are no folders, and
+this class reports no usage and no processes.
 """
 
 import os
@@ -23,33 +23,33 @@ _POLL_SECONDS = 0.005
 
 
 class ContainerCgroup:
-    """The groups of one container, in each version 1 hierarchy or in the one of version 2.
+    """The control groups of one container: one in each hierarchy of version 1, or the one of version 2.
 
-    `parent` is the group that the engine was told to put it under, if any.
+    `parent` is the path of the parent group that the engine was given, if any.
     """
 
     def __init__(self, container: str, root: Path = CGROUP_ROOT, parent: str | None = None) -> None:
         patterns = _PATH_PATTERNS if parent is None else (f"{parent.removeprefix('/')}/{{}}",)
         names = [pattern.format(container) for pattern in patterns]
         self._folders = [
-            place
+            folder
             for hierarchy in cgroup_counters.hierarchies(root)
             for name in names
-            if (place := hierarchy / name).is_dir()
+            if (folder := hierarchy / name).is_dir()
         ]
         self._sampled_at = 0.0
         self.usage = Usage()
-        """What it used when it was last looked at."""
+        """The usage at the last sample."""
 
     def sample(self, *, now: bool = False) -> None:
-        """Notes what was used so far, at most four times a second: when the container ends, this is gone."""
-        moment = time.monotonic()
-        if now or moment - self._sampled_at >= _SAMPLE_SECONDS:
-            self._sampled_at = moment
+        """Reads the usage so far, at most four times a second unless `now`: it is lost when the container ends."""
+        time_now = time.monotonic()
+        if now or time_now - self._sampled_at >= _SAMPLE_SECONDS:
+            self._sampled_at = time_now
             self.usage = cgroup_counters.read_usage(self._folders).merged_with(self.usage)
 
     def kill_all(self) -> bool:
-        """Kills whatever still lives here, for at most 5 s; returns whether nothing does. Removes what is left."""
+        """Kills all processes and removes the groups; returns False if a process survives for 5 s."""
         return kill_and_remove(self._folders)
 
     def _processes(self) -> set[int]:
@@ -57,7 +57,10 @@ class ContainerCgroup:
 
 
 def kill_and_remove(folders: Sequence[Path]) -> bool:
-    """Kills whatever lives in groups and below, for at most 5 s; returns whether nothing does. Removes the groups."""
+    """Kills all processes in groups and their subgroups, and removes the groups.
+
+    Returns False if a process survives for 5 s.
+    """
     until = time.monotonic() + _KILL_SECONDS
     while alive := cgroup_counters.processes_in(folders):
         if time.monotonic() > until:
@@ -67,7 +70,7 @@ def kill_and_remove(folders: Sequence[Path]) -> bool:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
     for folder in folders:
-        for path, _, _ in os.walk(folder, topdown=False):  # it passes over what is gone by the time that it comes there
-            with suppress(OSError):  # the engine's own removal came first, or is its business
+        for path, _, _ in os.walk(folder, topdown=False):  # skips groups that were removed meanwhile
+            with suppress(OSError):  # the engine removed it first, or still will
                 Path(path).rmdir()
     return True

@@ -1,9 +1,9 @@
-"""What a control group says it used, in version 1 and in version 2 of the kernel's interface.
+"""Reads the resource usage of a control group, from version 1 or version 2 of the kernel's interface.
 
-Both kinds of counters are hierarchical where it matters: a group's processor time, peak memory and peak of processes
-include its children's, those that are gone too. The one exception is version 1's count of kills at the memory limit,
-which belongs to the group that the victim was in and goes with it; see `parent_cgroup` for what is done about
-it. The files are described in the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
+In both versions a group's processor time, peak memory and peak number of processes include those of its children, even
+of removed ones. The exception is version 1's count of kills at the memory limit: it belongs to the victim's own group
+and is lost with it; `parent_cgroup` works around that. The kernel's Documentation/admin-guide/cgroup-v1/memory.rst and
+cgroup-v2.rst describe the files.
 """
 
 import os
@@ -20,7 +20,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used so far. None is not known; `kills` is how many processes the kernel killed at the memory limit."""
+    """The usage so far; None is unknown. `kills` is the number of processes that the kernel killed at the limit."""
 
     peak_bytes: int | None = None
     cpu_seconds: float | None = None
@@ -28,7 +28,7 @@ class Usage:
     kills: int = 0
 
     def merged_with(self, older: "Usage") -> "Usage":
-        """Returns this, with what it does not know taken from an older look. Counters never go down."""
+        """Returns the larger value of each counter, because counters never decrease; None only if both are unknown."""
         return Usage(
             _larger_known(self.peak_bytes, older.peak_bytes),
             _larger_known(self.cpu_seconds, older.cpu_seconds),
@@ -38,19 +38,19 @@ class Usage:
 
 
 def is_version_2(root: Path = CGROUP_ROOT) -> bool:
-    """Whether the one hierarchy of version 2 is mounted here."""
+    """Returns whether the single hierarchy of version 2 is mounted at `root`."""
     return (root / "cgroup.controllers").exists()
 
 
 def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
-    """Returns where hierarchies are mounted: one in version 2, one a controller in version 1, each once."""
+    """Returns the mount points of the hierarchies, each once: one in version 2, one per controller in version 1."""
     if is_version_2(root):
         return [root]
     return sorted({path.resolve() for path in root.glob("*") if path.is_dir()})
 
 
 def read_usage(folders: Sequence[Path]) -> Usage:
-    """Returns what one group used: its folder of version 2, or its folders in the hierarchies of version 1."""
+    """Returns the usage of one group: `folders` is its folder of version 2, or those in version 1's hierarchies."""
     nanoseconds = _read_number(folders, "cpuacct.usage")
     microseconds = _read_field(folders, "cpu.stat", "usage_usec")
     cpu = microseconds / 1e6 if microseconds is not None else None
@@ -68,14 +68,14 @@ def read_usage(folders: Sequence[Path]) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class FileCache:
-    """Pages of files in a group's memory, in bytes: `size` now, and `refaulted` that were evicted and read again."""
+    """A group's page cache in bytes: its current `size`, and the pages `refaulted`: evicted and read again."""
 
     size: int
     refaulted: int
 
 
 def read_file_cache(folders: Sequence[Path]) -> FileCache | None:
-    """Returns what a group, with all below it, keeps of files; None where that is not known."""
+    """Returns the page cache of a group and its subgroups; None if the kernel does not report it."""
     for total, cached in (("total_", "total_cache"), ("", "file")):
         counts = [_read_field(folders, "memory.stat", name) for name in (cached, f"{total}shmem")]
         refaults = _read_field(folders, "memory.stat", f"{total}workingset_refault_file")
@@ -85,11 +85,11 @@ def read_file_cache(folders: Sequence[Path]) -> FileCache | None:
 
 
 def processes_in(folders: Sequence[Path]) -> set[int]:
-    """Returns the processes in these groups and in groups below them."""
+    """Returns the ids of the processes in these groups and their subgroups."""
     processes: set[int] = set()
     for folder in folders:
-        for path, _, _ in os.walk(folder):  # it passes over what is gone by the time that it comes there
-            with suppress(OSError):  # the group is gone, and everything in it
+        for path, _, _ in os.walk(folder):  # skips groups that were removed meanwhile
+            with suppress(OSError):  # the group was removed, so it is empty
                 processes |= {int(pid) for pid in Path(path, "cgroup.procs").read_text("ascii").split()}
     return processes
 

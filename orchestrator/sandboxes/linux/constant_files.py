@@ -1,8 +1,8 @@
-"""Files of /proc that runtimes read for the size of the machine, as constants.
+"""Constant files in place of those files of /proc from which programs read the size of the machine.
 
-The kernel's own tell how busy the machine is, so no player sees them. Node, psutil and others fail where they are
-empty, so each is replaced by a file that says what the limits say, and of everything that counts 0. The files are the
-same for all sandboxes with the same limits, and are mounted read-only: no read leaves a trace in them.
+The kernel's files show how busy the machine is, so players do not see them. Node, psutil and others fail if they are
+empty. So each is replaced by a file with the sandbox's limits as sizes, and 0 for every counter. All sandboxes with
+the same limits have the same files, mounted read-only: no read leaves a trace in them.
 """
 
 import shutil
@@ -14,16 +14,16 @@ from orchestrator.sandboxes.linux import owned_folders
 from orchestrator.sandboxes.linux.owner import Owner
 
 MOUNT_PATHS = ("/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime")
-"""What is replaced. An OCI runtime lets nothing else be mounted below /proc but a few more files of this kind."""
+"""The replaced files. Below /proc, an OCI runtime allows mounts only on these and a few similar files."""
 MountSources = tuple[tuple[str, str], ...]
-"""Pairs of a place in a sandbox and the file on this machine that is seen there."""
+"""Pairs of a path in a sandbox and the file of this machine that is mounted there."""
 _ONLINE = Path("/sys/devices/system/cpu/online")
 _PREFIX = "sparring-constants-"
-"""How a folder's name begins; the rest is a tag that says whose it is, from the moment it is made."""
+"""The prefix of a folder's name (see `owned_folders`)."""
 
 
 class ConstantFiles:
-    """Keeps the files in a folder of its own, as long as it lives. Threads may share it."""
+    """Writes the files to a folder, which is removed with this object. Threads may share it."""
 
     def __init__(self, online: Path = _ONLINE) -> None:
         self._online = online
@@ -32,7 +32,7 @@ class ConstantFiles:
         self._unseen = False
 
     def sources(self, memory: int) -> MountSources:
-        """Returns the files for a sandbox with `memory` bytes of memory; none if the engine does not see them."""
+        """Returns the mounts for a sandbox with `memory` bytes of memory; none after `unseen` was called."""
         with self._lock:
             if self._unseen:
                 return ()
@@ -44,17 +44,17 @@ class ConstantFiles:
             )
 
     def unseen(self) -> None:
-        """Notes that the engine does not see this machine's files: from now on there are none."""
+        """Turns the files off, because the engine has another file system and cannot mount them."""
         with self._lock:
             self._unseen = True
 
     def _file(self, memory: int, place: str, text: str) -> Path:
-        """Returns one file, written if it is not there: what cleans temporary folders may have taken it away."""
+        """Returns one file. Writes it if it is missing: a cleaner of temporary folders may have removed it."""
         path = Path(str(self._folder), str(memory), Path(place).name)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             for folder in (path.parent, path.parent.parent):
-                folder.chmod(0o755)  # whatever our umask is: players have to read them
+                folder.chmod(0o755)  # whatever the umask is: players have to read the files
             path.write_text(text, "ascii")
             path.chmod(0o444)
         return path
@@ -65,12 +65,12 @@ class ConstantFiles:
 
 
 def remove_dead_folders(here: Owner) -> int:
-    """Removes the folders of orchestrators that were killed; returns how many. What nobody can judge is spared."""
+    """Removes the folders of orchestrators that are known to be dead; returns how many."""
     return owned_folders.remove_dead_folders(_PREFIX, here)
 
 
 def constant_texts(memory: int, cpus: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
-    """Returns what is in each file: `memory` bytes, all of it free, and idle processors."""
+    """Returns each path with the file's text: `memory` bytes, all of them free, and idle processors."""
     sizes = dict.fromkeys(_SIZES, 0) | dict.fromkeys(("MemTotal", "MemFree", "MemAvailable"), memory // 1024)
     meminfo = "".join(f"{name + ':':16}{size:8} kB\n" for name, size in sizes.items())
     counts = " 0" * 10
@@ -85,7 +85,7 @@ def constant_texts(memory: int, cpus: tuple[int, ...]) -> tuple[tuple[str, str],
 
 
 def _parse_cpu_list(text: str) -> tuple[int, ...]:
-    """Returns what `0-3,8` means."""
+    """Returns the numbers in a list of ranges such as `0-3,8`."""
     processors: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

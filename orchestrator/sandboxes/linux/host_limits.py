@@ -1,4 +1,4 @@
-"""What every container gets besides its policy, and what the machine has to give."""
+"""Constants of every container besides its policy, and the limits of the machine."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ MEMLOCK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What the machine allows: processors, open files, and how an engine makes its control groups, and its runtimes.
+    """The limits of the machine, the kind of its control groups, its runtimes, and a sandbox's masks and mounts.
 
-    `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them).
-    `masked_paths` are the paths below /proc and /sys that a player does not see on this kernel, and `constants` what it
-    sees instead of some of them (see the modules of these names). `pipes` is where one player finds its FIFOs, where it
-    has some in place of the pipes that an engine makes (see `player_fifos`).
+    `cgroupfs`: the engine makes control groups itself and takes a parent by its path (otherwise systemd makes them).
+    `masked_paths` are the paths below /proc and /sys that players do not see on this kernel, and `constants` the files
+    that replace some of them (see the modules of these names). `pipes` are the mounts of a player's FIFOs, if it has
+    them (see `player_fifos`).
     """
 
     cpus: int
@@ -32,5 +32,5 @@ class HostLimits:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The paths that are masked: a mask upon a constant would hide it."""
+        """The paths to mask, without those of constants, which a mask would hide."""
         return tuple(path for path in self.masked_paths if path not in dict(self.constants))

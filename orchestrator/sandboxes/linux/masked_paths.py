@@ -1,9 +1,9 @@
-"""What a player does not see of /proc and /sys: everything but what is listed here as kept.
+"""Masks every path of /proc and /sys that is not on a list of visible ones.
 
-The kernel shows counters of the whole machine there. What one sandbox does changes them, and another sandbox can read
-that: with `/proc/sys/fs/dentry-state` a defence kept the labels of pictures from one sandbox to the next. So what is
-listed is what a program needs, and whatever else this kernel has is hidden, a counter of a later kernel too.
-docs/kernel-files.md gives the verdict on each file and the reason.
+There the kernel shows counters of the whole machine. One sandbox can change them and another can read them: with
+`/proc/sys/fs/dentry-state` a defence kept the labels of pictures from one sandbox to the next. So the list has only
+what programs need, and everything else is masked, including counters of later kernels. docs/kernel-files.md gives the
+verdict on each file and the reason.
 """
 
 import os
@@ -20,14 +20,14 @@ ALWAYS_MASKED = frozenset(
         *("/sys/kernel", "/proc/slabinfo"),
     }
 )
-"""What is masked whatever is found. The first three lines are what engines mask unasked: a list of ours takes the place
-of theirs, and a path that a kernel does not have does no harm in it."""
+"""Paths that are masked even if this kernel lacks them, which does no harm. The first three lines are the engines'
+default list, which a list in the request replaces."""
 
 _VISIBLE: Mapping[str, tuple[str, ...]] = {
     "/proc": (
         *("[0-9]*", "self", "thread-self", "mounts", "net", "sysvipc"),  # the sandbox's own
         *("cpuinfo", "filesystems", "sys", "version"),
-        "sysrq-trigger",  # nobody can read it, and under a mask it could be written to without an error
+        "sysrq-trigger",  # it cannot be read, and under a mask a write to it would succeed
     ),
     "/proc/sys": ("abi", "crypto", "debug", "dev", "net", "sunrpc", "user", "vm"),
     "/sys": ("devices", "fs"),
@@ -42,11 +42,11 @@ _VISIBLE: Mapping[str, tuple[str, ...]] = {
     "/sys/devices/system/node/node[0-9]*": ("cpulist", "cpumap", "distance", "uevent"),
     "/sys/fs": ("cgroup",),
 }
-"""Folders, each with the names in it that stay. A name that is a folder here too is looked into."""
+"""Folders, each with the names in it that stay visible. A visible folder with an entry here is searched in turn."""
 
 _VISIBLE_WITH_GPU: Mapping[str, tuple[str, ...]] = {"/proc": ("driver",)}
-"""What stays besides for a player with a GPU. CUDA 13 works without it, and older versions may ask for the driver's
-version there. In /sys, where CUDA looks for nothing that it needs, disks and modules have counters of the machine."""
+"""What else stays visible to a player with a GPU. CUDA 13 works without it, but older versions may read the driver's
+version there. CUDA needs nothing in /sys, where disks and modules have counters of the machine."""
 
 _CGROUP_COUNTERS = (
     *("blkio", "cgroup.pressure", "cpu.pressure", "io.pressure", "irq.pressure", "memory.pressure", "io.stat"),
@@ -62,26 +62,26 @@ only the first group that uses a kernel object or reads a page from disk is char
 
 
 def masked_paths(*, gpu: bool = False, root: Path = Path("/")) -> tuple[str, ...]:
-    """Returns the paths to be masked on this kernel, sorted; `gpu`: for a player that has one.
+    """Returns the paths to mask on this kernel, sorted; `gpu`: whether the player has a GPU.
 
-    The function looks for /proc and /sys below `root`. The paths of control groups are always listed, because a sandbox
-    may have one that `root` lacks.
+    /proc and /sys are read below `root`. The counters of control groups are always included, because a sandbox may have
+    one that `root` lacks.
     """
-    found = {path for folder in ("/proc", "/sys") for path in _hidden_paths(root, folder, folder, gpu=gpu)}
-    named = ALWAYS_MASKED | {f"/sys/fs/cgroup/{name}" for name in _CGROUP_COUNTERS}
-    return tuple(sorted(found | {path for path in named if found.isdisjoint(map(str, Path(path).parents))}))
+    hidden = {path for folder in ("/proc", "/sys") for path in _hidden_paths(root, folder, folder, gpu=gpu)}
+    always = ALWAYS_MASKED | {f"/sys/fs/cgroup/{name}" for name in _CGROUP_COUNTERS}
+    return tuple(sorted(hidden | {path for path in always if hidden.isdisjoint(map(str, Path(path).parents))}))
 
 
 def _hidden_paths(root: Path, folder: str, pattern: str, *, gpu: bool) -> Iterator[str]:
-    """Yields what is hidden below a folder that stays; `pattern` is its key."""
+    """Yields the paths to mask below a visible folder; `pattern` is its key in `_VISIBLE`."""
     visible = (*_VISIBLE[pattern], *(_VISIBLE_WITH_GPU.get(pattern, ()) if gpu else ()))
     try:
         entries = list(os.scandir(root / folder.lstrip("/")))
-    except FileNotFoundError:  # a processor that was taken away, a kernel without the folder
+    except FileNotFoundError:  # a processor went offline, or the kernel lacks the folder
         return
     for entry in entries:
         path, inside = f"{folder}/{entry.name}", next((k for k in visible if fnmatchcase(entry.name, k)), None)
-        if entry.is_symlink():  # a mask would lie on what it leads to
+        if entry.is_symlink():  # a mask would cover the target
             continue
         if inside is None:
             yield path

@@ -21,7 +21,7 @@ class OwnerState(StrEnum):
     ALIVE = "alive"
     DEAD = "dead"
     UNKNOWN = "unknown"
-    """It ran on another host or in another container; from here nobody can tell."""
+    """It ran on another host or in another container, so its state cannot be determined from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Owner:
 
     @classmethod
     def current_process(cls) -> Self:
-        """Returns the process that asks."""
+        """Returns the owner that stands for this process."""
         pid = os.getpid()
         return cls(boot_id(), Path("/proc/self/ns/pid").stat().st_ino, pid, start_time(pid) or 0, socket.gethostname())
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Returns the owner that `str` wrote, or None when it is not one."""
+        """Returns the owner that `str` wrote, or None if the text is not one."""
         parts = text.split(":")
         if len(parts) != _FIELD_COUNT or not all(part.isascii() and part.isdigit() for part in parts[1:4]):
             return None
@@ -52,7 +52,7 @@ class Owner:
         return f"{self.boot}:{self.pid_namespace}:{self.pid}:{self.start_time}:{self.host}"
 
     def state_seen_by(self, observer: "Owner") -> OwnerState:
-        """Returns what the process `observer` can tell about this one."""
+        """Returns the state of this owner, as far as the process `observer` can determine it."""
         if self.host != observer.host:
             return OwnerState.UNKNOWN
         if self.boot != observer.boot:
@@ -68,7 +68,7 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Returns when a process started, in clock ticks since boot; None when there is no such process, or a zombie."""
+    """Returns when a process started, in clock ticks since boot; None for no such process or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -24,15 +24,15 @@ from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 
 _LIMIT_MARGIN = 64 * 1024
-"""By how much our limit is lower: more than the kernel ever charges at once without being able to fall back to less,
-so that ours is always the one that is reached. Without it the event would go to the container's group alone."""
+"""Bytes by which the parent's limit is lower: more than the kernel ever charges in one step without a smaller fallback,
+so that always the parent's limit is reached. Otherwise only the container's own group would get the event."""
 _COUNTING_CONTROLLERS = ("memory", "cpuacct", "pids")
 _REMOVAL_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 
 
 class ParentCgroup:
-    """The group above one sandbox. `path` is what the engine is told: the group's path from the root."""
+    """The parent control group of one sandbox. `path` is its path from the root, which the engine is given."""
 
     def __init__(self, name: str, folders: list[Path], root: Path, oom_eventfd: int | None) -> None:
         self.path = f"/{name}"
@@ -43,28 +43,24 @@ class ParentCgroup:
 
     @classmethod
     def open(cls, owner: Owner, run: str, memory: int, root: Path = CGROUP_ROOT) -> Self | None:
-        """Makes the group for a sandbox that may use `memory` bytes; None where we may not write this tree."""
+        """Makes the group for a sandbox of `memory` bytes; returns None if this process may not write there."""
         name = ProcessTag.create(owner, run).text
         is_version_2 = cgroup_counters.is_version_2(root)
-        counting = (
-            [root]
-            if is_version_2
-            else [found for one in cgroup_counters.hierarchies(root) if (found := _if_counting(one))]
-        )
-        if not counting or not all(os.access(folder, os.W_OK) for folder in counting):
+        hierarchies = [root] if is_version_2 else [each for each in cgroup_counters.hierarchies(root) if _counts(each)]
+        if not hierarchies or not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
             return None
-        folders = [folder / name for folder in counting]
+        folders = [hierarchy / name for hierarchy in hierarchies]
         try:
             for folder in folders:
                 folder.mkdir()
-            bell = None if is_version_2 else _register_oom_eventfd(folders, memory)
+            oom_eventfd = None if is_version_2 else _register_oom_eventfd(folders, memory)
         except OSError:
             kill_and_remove(folders)
             return None
-        return cls(name, folders, root, bell)
+        return cls(name, folders, root, oom_eventfd)
 
     def usage(self) -> Usage | None:
-        """Returns what the sandbox used so far; None when the engine never put anything here."""
+        """Returns the sandbox's usage so far; None if no process ever ran in the group."""
         counters = cgroup_counters.read_usage(self._folders)
         if not counters.cpu_seconds:
             return None
@@ -76,14 +72,14 @@ class ParentCgroup:
         )
 
     def file_cache(self) -> FileCache | None:
-        """Returns what it keeps of files; None where the kernel does not say."""
+        """Returns the group's page cache; None if the kernel does not report it."""
         return cgroup_counters.read_file_cache(self._folders)
 
     def close(self) -> None:
         """Removes the group, in every hierarchy. Safe to call twice.
 
         Raises:
-            SandboxLost: something lives in it.
+            SandboxLost: a process in it survived.
         """
         if self._oom_eventfd is not None:
             os.close(self._oom_eventfd)
@@ -98,46 +94,45 @@ def remove_dead_cgroups(
     root: Path = CGROUP_ROOT,
     ended_run: str | None = None,
 ) -> int:
-    """Removes the groups of dead owners and of the run `ended_run`, and ends what lives there; spares `spare_run`.
+    """Kills the processes in the groups of dead owners and of the run `ended_run`, and removes the groups.
 
-    Runs are named as `short` writes them. A group that does not go away is noted in `errors`.
-
-    Returns how many it removed.
+    It spares `spare_run`. Both runs are digests of `run_digest`. A fault of one group goes into `errors`. Returns the
+    number of groups removed.
     """
-    found = {path.name for hierarchy in cgroup_counters.hierarchies(root) for path in hierarchy.glob("sparring-*")}
+    names = {path.name for hierarchy in cgroup_counters.hierarchies(root) for path in hierarchy.glob("sparring-*")}
     removed = 0
-    for name in sorted(found):
-        mark = ProcessTag.parse(name)
-        if mark is None or mark.run_digest == spare_run:
+    for name in sorted(names):
+        tag = ProcessTag.parse(name)
+        if tag is None or tag.run_digest == spare_run:
             continue
-        if mark.run_digest == ended_run or mark.owner(observer).state_seen_by(observer) is OwnerState.DEAD:
+        if tag.run_digest == ended_run or tag.owner(observer).state_seen_by(observer) is OwnerState.DEAD:
             with errors.collect():
                 _remove_cgroup(name, root)
                 removed += 1
     return removed
 
 
-def _if_counting(hierarchy: Path) -> Path | None:
-    """Returns a hierarchy of version 1 if it counts what we want to know."""
-    return hierarchy if set(hierarchy.name.split(",")) & set(_COUNTING_CONTROLLERS) else None
+def _counts(hierarchy: Path) -> bool:
+    """Returns whether a hierarchy of version 1 has a controller whose counters are read."""
+    return not set(hierarchy.name.split(",")).isdisjoint(_COUNTING_CONTROLLERS)
 
 
 def _register_oom_eventfd(folders: list[Path], memory: int) -> int:
-    """Limits the memory of version 1's group; returns an event counter that the kernel raises at each kill there."""
+    """Sets the memory limit of the version 1 group; returns an eventfd that the kernel increments at each kill."""
     folder = next(folder for folder in folders if (folder / "memory.limit_in_bytes").exists())
     (folder / "memory.limit_in_bytes").write_text(str(memory - _LIMIT_MARGIN), "ascii")
-    bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    oom_eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
     try:
         with (folder / "memory.oom_control").open("rb") as control:
-            (folder / "cgroup.event_control").write_text(f"{bell} {control.fileno()}", "ascii")
+            (folder / "cgroup.event_control").write_text(f"{oom_eventfd} {control.fileno()}", "ascii")
     except BaseException:
-        os.close(bell)
+        os.close(oom_eventfd)
         raise
-    return bell
+    return oom_eventfd
 
 
 def _remove_cgroup(name: str, root: Path) -> None:
-    """Removes a group everywhere; the engine itself makes it in the hierarchies where we did not."""
+    """Removes a group from every hierarchy, also from those in which the engine created it."""
     until = time.monotonic() + _REMOVAL_SECONDS
     while folders := [folder for one in cgroup_counters.hierarchies(root) if (folder := one / name).is_dir()]:
         if not kill_and_remove(folders) or time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""A player behind pipes of our own: how it is written to, and what it wrote that nobody has asked for yet."""
+"""Writes to and buffers the output of a player that is connected through non-blocking pipes."""
 
 import os
 import time
@@ -11,14 +11,14 @@ from orchestrator.sandboxes.base import POLL_SECONDS, StreamTail, never_cancelle
 CHUNK_BYTES = 1024 * 1024
 """The most bytes that `Sandbox.receive` returns at a time."""
 _SMALL_READ_BYTES = 64 * 1024
-"""The most bytes read at a time from a player that sends little. For each read of `CHUNK_BYTES` the C library maps new
-memory and gives it back, which takes longer than everything else about a small answer."""
+"""The most bytes read at a time from a player that sends little. For each read of `CHUNK_BYTES` the C library maps and
+unmaps memory, which takes longer than all other work for a small answer."""
 MAX_BUFFERED_BYTES = 16 * 1024 * 1024
-"""The most bytes of stdout held while a player is being written to. More is left in its pipe, where it blocks."""
+"""The most bytes of stdout to buffer during a write to the player. It blocks when the buffer and its pipe are full."""
 
 
 class OutputBuffer:
-    """Chunks in the order they came. `size` is their sum in bytes."""
+    """A queue of bytes in chunks. `size` is their sum in bytes."""
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
@@ -26,17 +26,17 @@ class OutputBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be read for now."""
+        """Whether reading should pause."""
         return self.size >= MAX_BUFFERED_BYTES
 
     def add(self, data: bytes) -> None:
-        """Takes bytes as they were read."""
+        """Appends bytes."""
         if data:
             self._chunks.append(data)
             self.size += len(data)
 
     def take(self) -> bytes:
-        """Returns the oldest bytes, at most `CHUNK_BYTES`; b"" when nothing is held."""
+        """Removes and returns the oldest bytes, at most `CHUNK_BYTES`; returns b"" if the buffer is empty."""
         if not self._chunks:
             return b""
         data = self._chunks.popleft()
@@ -48,28 +48,28 @@ class OutputBuffer:
 
 
 class PipeSandbox(ABC):
-    """What all sandboxes have in common that write to and read from non-blocking pipes, without threads.
+    """Base of the sandboxes that use non-blocking pipes, without threads.
 
-    Each says what a turn is: one wait on all its pipes, and what is there taken.
+    A subclass implements `_wait_once`: one poll of all its pipes, and a read of each that is ready.
     """
 
     def __init__(self) -> None:
         self._buffer = OutputBuffer()
         self._stderr_tail = StreamTail()
-        self._stdin_closed = False  # its stdin is closed
-        self._stdin_broken = False  # nobody reads its stdin
-        self._stdout_ended = False  # its stdout has ended
-        self._stdin_bytes = 0  # bytes through its stdin
-        self._read_bytes = _SMALL_READ_BYTES  # the most bytes that the next read of its stdout takes
+        self._stdin_closed = False
+        self._stdin_broken = False  # the player closed its end of stdin
+        self._stdout_ended = False
+        self._stdin_bytes = 0  # bytes written to stdin
+        self._read_bytes = _SMALL_READ_BYTES  # the size of the next read of stdout
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
-        """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
-        left = memoryview(data)
-        while left and not self._stdin_closed:
+        """Writes all of `data`; see `Sandbox.send`. After an incomplete write it closes stdin."""
+        unsent = memoryview(data)
+        while unsent and not self._stdin_closed:
             try:
-                written = os.write(self._stdin_handle, left[:CHUNK_BYTES])
+                written = os.write(self._stdin_handle, unsent[:CHUNK_BYTES])
                 self._stdin_bytes += written
-                left = left[written:]
+                unsent = unsent[written:]
                 continue
             except BlockingIOError:
                 pass
@@ -82,29 +82,32 @@ class PipeSandbox(ABC):
                 self._close_stdin()
                 break
             self._wait_once(min(seconds, POLL_SECONDS), writing=True)
-        return not left
+        return not unsent
 
     def _read_chunk(self, handle: int) -> bytes:
-        """Reads its stdout once: much at a time where the read before was full. Raises BlockingIOError."""
+        """Reads stdout once: `CHUNK_BYTES` if the previous read was full, otherwise less. Raises BlockingIOError."""
         data = os.read(handle, self._read_bytes)
         self._read_bytes = CHUNK_BYTES if len(data) == self._read_bytes else _SMALL_READ_BYTES
         return data
 
     def _wait_for_stdout(self, deadline: float) -> bool:
-        """Waits for stdout; returns whether there is something or its end, also when it was there by the deadline."""
-        late = False
+        """Waits for output or the end of stdout; returns False if neither came by the deadline.
+
+        It polls once more after the deadline, so output that came before it is returned even to a late caller.
+        """
+        polled_late = False
         while not self._buffer.size and not self._stdout_ended:
             seconds = deadline - time.monotonic()
-            if seconds <= 0 and late:
+            if seconds <= 0 and polled_late:
                 return False
-            late = seconds <= 0
+            polled_late = seconds <= 0
             self._wait_once(max(0.0, seconds))
         return True
 
     @property
     @abstractmethod
     def _stdin_handle(self) -> int:
-        """The handle of its stdin."""
+        """The file descriptor to write stdin to."""
 
     @property
     @abstractmethod
@@ -113,8 +116,8 @@ class PipeSandbox(ABC):
 
     @abstractmethod
     def _wait_once(self, seconds: float, *, writing: bool = False) -> object:
-        """Waits once, for at most so long, and takes what is there; `writing` waits for room in its stdin too."""
+        """Polls once, for at most `seconds`, and reads what arrived; if `writing`, also waits for room in stdin."""
 
     @abstractmethod
     def _close_stdin(self) -> None:
-        """Closes its stdin. Safe to call twice."""
+        """Closes stdin. Safe to call twice."""

@@ -1,4 +1,4 @@
-"""What the kernel says of a running container's first process, read from the host: no word of the engine in it."""
+"""The kernel's view of a running container's first process, read from the host's /proc without the engine."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,24 +20,24 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of mountinfo: where, of what kind, from what, the mount's own options and the file system's."""
+    """One line of mountinfo: mount point, file system, source, and the options of the mount and the file system."""
 
     path: str
     filesystem: str
     source: str
     options: frozenset[str]
     filesystem_options: Mapping[str, str]
-    """The file system's own options, `size=64k` as size: 64k."""
+    """The file system's own options: `size=64k` is the key `size` with the value `64k`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcView:
     """One process as /proc shows it.
 
-    `status` and `limits` by the kernel's own names; `cgroup_amounts` what its control groups say, by `memory`, `memory
-    and swap`, `pids`, `cpu`; `shared_namespaces` the namespaces that it has in common with us; `routed_interfaces` the
-    interfaces that some route leads to; `unmasked_paths` the paths that were to be masked and are there without a mount
-    upon them.
+    `status` and `limits` have the kernel's names as keys. `cgroup_amounts` are the limits of its control groups, with
+    the keys of `_CGROUP_FILES`. `shared_namespaces` are the namespaces that it shares with this process.
+    `routed_interfaces` are the network interfaces with a route. `unmasked_paths` are the paths that should be masked
+    but exist without a mount on them.
     """
 
     program: str
@@ -61,11 +61,10 @@ class ProcView:
         *,
         masks: Sequence[str] = (),
     ) -> Self | None:
-        """Returns the process `pid` if it is the container's and alive to the end of the reading; else None.
+        """Returns the process `pid` if it belongs to the container and is still alive after the reading, else None.
 
-        `masks` are the paths that have to be masked in it.
-
-        None is no accusation: a player may have ended, and an engine in another pid namespace counts differently.
+        `masks` are the paths that have to be masked. None proves no violation: the player may have ended, or the engine
+        may be in another process id namespace, where ids differ.
         """
         if pid <= 0:
             return None
@@ -104,7 +103,7 @@ class ProcView:
 
 
 def _cgroup_paths(text: str) -> Iterator[tuple[str, str]]:
-    """Yields each controller with its path; version 2 is the one without a name."""
+    """Yields each controller with its path; the name of version 2 is empty."""
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
@@ -113,8 +112,8 @@ def _cgroup_paths(text: str) -> Iterator[tuple[str, str]]:
 
 def _cgroup_amounts(paths: Mapping[str, str], groups: Path, *, version1: bool) -> dict[str, str]:
     amounts = {}
-    for name, (one, two) in _CGROUP_FILES.items():
-        pattern = one if version1 else two
+    for name, (pattern1, pattern2) in _CGROUP_FILES.items():
+        pattern = pattern1 if version1 else pattern2
         path = paths.get(pattern.split("/")[0]) if version1 else paths.get("")
         file = None if not pattern or path is None else groups / pattern.format(path.lstrip("/"))
         if file is not None and file.exists():  # a kernel without swap accounting has no such file
@@ -145,9 +144,9 @@ def _parse_mounts(text: str) -> Iterator[Mount]:
 
 def _routed_interfaces(net: Path) -> frozenset[str]:
     interfaces = {line.split()[0] for line in (net / "route").read_text("ascii").splitlines()[1:]}
-    six = net / "ipv6_route"
-    if six.exists():  # not where version 6 is switched off
-        interfaces |= {line.split()[-1] for line in six.read_text("ascii").splitlines()}
+    ipv6_routes = net / "ipv6_route"
+    if ipv6_routes.exists():  # absent if IPv6 is off
+        interfaces |= {line.split()[-1] for line in ipv6_routes.read_text("ascii").splitlines()}
     return frozenset(interfaces - {"lo"})
 
 

@@ -1,7 +1,7 @@
-"""A process behind three pipes of ours, and a handle on its life (a pidfd).
+"""A process that is connected through three pipes, and a pidfd that signals its end.
 
-There are no threads: `send` and `receive` wait on all of its pipes at once. A small frame costs one write; an answer
-costs one poll and one read.
+There are no threads: `send` and `receive` poll all pipes at once. A small frame costs one write; an answer costs one
+poll and one read.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from orchestrator.sandboxes.linux.pipe_io import PipeSandbox
 _PIPE_BYTES = 1024 * 1024
 _STDERR_BLOCK_BYTES = 64 * 1024
 _MAX_STDERR_READS = 64
-"""Reads after which a stderr is empty: a pipe holds no more than 1 MiB."""
+"""Reads that empty stderr: a pipe holds no more than 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandardPipes:
-    """Three pipes: our ends, and those that become stdin, stdout and stderr of a process."""
+    """Three pipes: the orchestrator's ends, and those that become stdin, stdout and stderr of a process."""
 
     ours: tuple[int, int, int]
     theirs: tuple[int, int, int]
 
     @classmethod
     def open(cls) -> Self:
-        """Opens them; our ends do not block. Raises OSError, with none left open."""
+        """Opens the pipes; `ours` do not block. Raises OSError, with none left open."""
         with contextlib.ExitStack() as opened:
             pairs = []
             for _ in range(3):
@@ -39,32 +39,32 @@ class StandardPipes:
             (their_stdin, stdin), (stdout, their_stdout), (stderr, their_stderr) = pairs
             for handle in (stdin, stdout, stderr):
                 os.set_blocking(handle, False)
-                with contextlib.suppress(OSError):  # a user's share of pipe memory may be used up; small pipes work too
+                with contextlib.suppress(OSError):  # at the user's limit of pipe memory; small pipes work too
                     fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             opened.pop_all()
             return cls((stdin, stdout, stderr), (their_stdin, their_stdout, their_stderr))
 
     def close_ours(self) -> None:
-        """Closes our ends, where nobody is to have them."""
+        """Closes our ends, if no sandbox takes them over."""
         for handle in self.ours:
             os.close(handle)
 
     def close_theirs(self) -> None:
-        """Closes the other ends, once a process has them or none will."""
+        """Closes the other ends, after a process inherited them or failed to start."""
         for handle in self.theirs:
             os.close(handle)
 
 
 class ProcessPipes(PipeSandbox):
-    """A process and our ends of its pipes, which it closes in the end; `pidfd` too."""
+    """A process, its pipes and its pidfd; `_close_pipes` closes our ends of the pipes and the pidfd."""
 
     def __init__(self, pipes: StandardPipes, pidfd: int) -> None:
         super().__init__()
         self._stdin, self._stdout, self._stderr = pipes.ours
         self._pidfd = pidfd
-        self._ended = False  # its first process has ended
-        self._stderr_ended = False  # its stderr has ended
-        self._stdout_bytes = self._stderr_bytes = 0  # bytes through its stdout and stderr
+        self._ended = False  # the player's first process has ended
+        self._stderr_ended = False
+        self._stdout_bytes = self._stderr_bytes = 0  # bytes read so far
         self._poll = select.poll()
         for handle in (self._stdout, self._stderr, self._pidfd):
             self._poll.register(handle, select.POLLIN)
@@ -79,7 +79,7 @@ class ProcessPipes(PipeSandbox):
 
     @abstractmethod
     def _sample(self) -> None:
-        """Samples what the player uses, if that cannot be measured after its end."""
+        """Samples the player's resource usage, if it cannot be measured after its end."""
 
     @property
     def _stdin_handle(self) -> int:
@@ -90,7 +90,7 @@ class ProcessPipes(PipeSandbox):
         return self._ended
 
     def _wait_once(self, seconds: float, *, writing: bool = False) -> None:
-        """Waits once, for at most so long, and takes what is there."""
+        """Polls once, for at most `seconds`, and reads what arrived."""
         was_dead = self._ended
         wait = 0 if was_dead else min(seconds * 1000, 2**31 - 1)
         listening = not (self._stdout_ended or (writing and self._buffer.is_full))
@@ -110,7 +110,7 @@ class ProcessPipes(PipeSandbox):
             self._read_stderr()
         if self._stdout in ready:
             self._read_stdout()
-        elif was_dead and listening:  # what it wrote has been read; a child of its own may still hold the pipe
+        elif was_dead and listening:  # all output has been read, but a child of the player may still hold the pipe open
             self._end_stdout()
 
     def _read_stdout(self) -> None:
@@ -127,7 +127,7 @@ class ProcessPipes(PipeSandbox):
             self._stdout_ended = True
 
     def _read_stderr(self) -> bool:
-        """Reads what is there, once; returns whether there may be more."""
+        """Reads stderr once, without waiting; returns whether there may be more."""
         try:
             data = os.read(self._stderr, _STDERR_BLOCK_BYTES)
         except BlockingIOError:
@@ -145,18 +145,18 @@ class ProcessPipes(PipeSandbox):
             os.close(self._stdin)
 
     def _wait_for_exit(self, seconds: float) -> bool:
-        """Returns whether its first process has ended, waiting for at most so long."""
+        """Waits until the player's first process has ended, for at most `seconds`; returns whether it has."""
         if not self._ended:
-            life = select.poll()
-            life.register(self._pidfd, select.POLLIN)
-            self._ended = bool(life.poll(seconds * 1000))
+            exit_poll = select.poll()
+            exit_poll.register(self._pidfd, select.POLLIN)
+            self._ended = bool(exit_poll.poll(seconds * 1000))
         return self._ended
 
     def _close_pipes(self) -> None:
-        """Takes the rest of its stderr, and closes everything."""
-        left = _MAX_STDERR_READS
-        while left and self._read_stderr():
-            left -= 1
+        """Reads the rest of stderr, and closes the pipes and the pidfd."""
+        reads_left = _MAX_STDERR_READS
+        while reads_left and self._read_stderr():
+            reads_left -= 1
         self._close_stdin()
         for handle in (self._pidfd, self._stdout, self._stderr):
             os.close(handle)

@@ -1,9 +1,9 @@
-"""Finding and ending everything that one player started, by looking through /proc.
+"""Finds in /proc, and kills, every process that one player started.
 
-A player is known by its session and by a mark in its environment, which its children inherit through double forks and
-new sessions. A child that drops the mark is found as long as it shares a session with one that has it, or descends
-from one. One that drops the mark, opens a session and is orphaned is not: the process backend does not contain a
-hostile player.
+A player's processes share its session and a tag in the environment, which children inherit through double forks and
+new sessions. A child without the tag is found if it shares a session with a tagged process or descends from one. A
+child that drops the tag, opens a session and is orphaned is not found: the process backend does not contain a hostile
+player.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ProcessTag:
-    """A sandbox's name, with its owner and its run. The sandbox's folder has it too, so that a sweep finds both."""
+    """A sandbox's name, which contains its owner and its run. The sandbox's folder has the same name, for sweeps."""
 
     text: str
     pid_namespace: int
@@ -39,7 +39,7 @@ class ProcessTag:
 
     @classmethod
     def create(cls, owner: Owner, run: str) -> Self:
-        """Returns a new name. The run goes in as a digest, so that a player cannot read it."""
+        """Returns a new tag. It contains the run as a digest, so that a player cannot read the run's id."""
         text = (
             f"sparring-{owner.pid_namespace:x}-{owner.pid}-{owner.start_time}-{run_digest(run)}-{secrets.token_hex(4)}"
         )
@@ -48,10 +48,10 @@ class ProcessTag:
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Returns the tag that `create` made, or None if the text is not one."""
-        found = _TAG_PATTERN.fullmatch(text)
-        if found is None:
+        match = _TAG_PATTERN.fullmatch(text)
+        if match is None:
             return None
-        return cls(text, int(found[1], 16), int(found[2]), int(found[3]), found[4])
+        return cls(text, int(match[1], 16), int(match[2]), int(match[3]), match[4])
 
     def owner(self, observer: Owner) -> Owner:
         """Returns the owner that started it, as seen from `observer`; tags never leave the machine."""
@@ -68,22 +68,22 @@ class _Process:
 
 
 def run_digest(run: str) -> str:
-    """Returns eight hexadecimal digits that stand for a run."""
+    """Returns the eight hexadecimal digits that stand for a run in tags."""
     return hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def living_tags() -> set[str]:
-    """Returns the mark of every player that lives on this machine, as far as we may look."""
+    """Returns the tags of all running players whose environment this process may read."""
     return {process.tag for process in _living_processes() if process.tag is not None}
 
 
 def kill_tagged(tag: str, session: int | None = None) -> int:
-    """Kills every process of one player, and looks again until there is none; returns how many there were.
+    """Kills every process of one player, repeatedly until there is none; returns how many there were.
 
-    `session` is the player's own session, where its leader has not been waited for yet.
+    `session` is the player's session; give it as long as its leader has not been waited for.
 
     Raises:
-        SandboxLost: some would not die within 5 s, for instance in a driver's call.
+        SandboxLost: a process survived for 5 s, for instance inside a driver's call.
     """
     killed: set[tuple[int, int]] = set()
     until = time.monotonic() + _KILL_SECONDS
@@ -98,18 +98,18 @@ def kill_tagged(tag: str, session: int | None = None) -> int:
     return len(killed)
 
 
-def _process_family(mark: str, session: int | None) -> list[_Process]:
-    everyone = _living_processes()
-    # A player leads a session, so every session that the mark is seen in was opened by it or by its children.
-    sessions = ({p.session for p in everyone if p.tag == mark} | {session}) - {os.getsid(0)}
-    family = {p.pid for p in everyone if p.tag == mark or p.session in sessions}
+def _process_family(tag: str, session: int | None) -> list[_Process]:
+    processes = _living_processes()
+    # A player leads a session, so it or its children opened every session with a tagged process.
+    sessions = ({p.session for p in processes if p.tag == tag} | {session}) - {os.getsid(0)}
+    family = {p.pid for p in processes if p.tag == tag or p.session in sessions}
     grown = True
     while grown:
-        children = {p.pid for p in everyone if p.parent in family} - family
+        children = {p.pid for p in processes if p.parent in family} - family
         family |= children
         grown = bool(children)
     family.discard(os.getpid())
-    return [process for process in everyone if process.pid in family]
+    return [process for process in processes if process.pid in family]
 
 
 def _living_processes() -> list[_Process]:
@@ -123,7 +123,7 @@ def _living_processes() -> list[_Process]:
 
 
 def _read_process(pid: int) -> _Process | None:
-    """Returns one process; None when it is gone or dead and only not waited for."""
+    """Returns one process; None if it does not exist or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -137,7 +137,7 @@ def _read_process(pid: int) -> _Process | None:
 def _read_tag(pid: int) -> str | None:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # it is another user's, or has just ended
+    except OSError:  # another user's, or just ended
         return None
     if _TAG_PREFIX not in environment:
         return None
@@ -148,12 +148,12 @@ def _read_tag(pid: int) -> str | None:
 
 
 def _kill_process(process: _Process) -> None:
-    """Kills exactly this process: its number may belong to another one by now."""
+    """Kills exactly this process, and not a later one with the same id."""
     with suppress(ProcessLookupError, PermissionError):
-        handle = os.pidfd_open(process.pid)
+        pidfd = os.pidfd_open(process.pid)
         try:
-            again = _read_process(process.pid)
-            if again is not None and again.start_time == process.start_time:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            current = _read_process(process.pid)
+            if current is not None and current.start_time == process.start_time:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
-            os.close(handle)
+            os.close(pidfd)

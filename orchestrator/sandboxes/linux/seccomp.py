@@ -1,9 +1,9 @@
-"""Which system calls a player may make: the profile in seccomp.json, as the engine takes it.
+"""The system calls that a player may make: the profile in seccomp.json, in the formats of the engine and of OCI.
 
-The profile allows what is listed and refuses everything else with EPERM, or with ENOSYS where libraries probe for a
-call and go on without it. It is for 64-bit calls only: with the engine's own profile a 64-bit process reaches the
-32-bit calls, and through them sockets of every family. Each group says why, the refused ones too; docs/seccomp.md
-lists them for a reviewer.
+The profile allows the listed calls. It refuses all others with EPERM, or with ENOSYS if libraries probe for a call and
+can do without it. It covers 64-bit calls only: under the engine's own profile a 64-bit process can make 32-bit calls,
+and through them open sockets of every family. Each group has its reason, also the refused ones; docs/seccomp.md lists
+them for a reviewer.
 """
 
 import json
@@ -20,8 +20,8 @@ from orchestrator.errors import BackendUnavailable
 def seccomp_document() -> Mapping[str, Any]:
     """Returns seccomp.json, decoded."""
     text = resources.files(__package__).joinpath("seccomp.json").read_text("utf-8")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    document: Mapping[str, Any] = json.loads(text)
+    return document
 
 
 def _groups() -> list[dict[str, Any]]:
@@ -33,13 +33,13 @@ def _groups() -> list[dict[str, Any]]:
 
 @cache
 def oci_profile() -> Mapping[str, Any]:
-    """Returns the profile as the OCI runtime specification has it, for this machine's architecture.
+    """Returns the profile in the format of the OCI runtime specification, for this machine's architecture.
 
     Raises:
-        BackendUnavailable: the profile does not know this architecture.
+        BackendUnavailable: the profile does not cover this architecture.
     """
     document, machine = seccomp_document(), platform.machine()
-    known = {found["architecture"] for found in document["archMap"]}
+    known = {entry["architecture"] for entry in document["archMap"]}
     architecture = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}.get(machine)
     if architecture not in known:
         raise BackendUnavailable(
@@ -55,5 +55,5 @@ def oci_profile() -> Mapping[str, Any]:
 
 @cache
 def seccomp_profile() -> str:
-    """Returns the profile as one line of JSON, without the reasons: about 15 KB that go with every container."""
+    """Returns the engine's format as one line of JSON, without the reasons: about 15 KB for each container."""
     return json.dumps({**seccomp_document(), "syscalls": _groups()}, separators=(",", ":"))
