@@ -64,6 +64,19 @@ def test_who_cannot_play_is_refused(quick, kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_sample", [True, False])
+def test_a_defence_with_one_answer_to_everything_is_received_with_a_warning(empty, has_sample: bool) -> None:
+    """Only the task's own pictures can show it: noise, which stands for them without a sample, has no true classes."""
+    empty.write()
+    if has_sample:
+        tasks = json.loads(empty.folder.file.read_text())["tasks"]
+        empty.more = {"tasks": [task | {"sample": {"kind": "npz", "path": "quarters.npz"}} for task in tasks]}
+    receipt = empty.open().submit("One", empty.player("defence_constant"))
+    warned = [warning for warning in receipt.warnings if "it answered the same class, '0', for all 8" in warning]
+    assert len(warned) == has_sample
+
+
+@pytest.mark.slow
 def test_without_gradients_nobody_enters_where_attacks_are_crafted_on_the_defence(empty) -> None:
     """The refusal says what is missing and how to give it; attacks are received as ever (A12)."""
     empty.rules = {"clean_floor": None, "initial": {"classifier": "measure", "crafted_on": "self"}}

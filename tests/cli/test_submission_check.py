@@ -121,6 +121,21 @@ def test_an_honest_defence_passes_every_step(player, contest) -> None:
 
 
 @pytest.mark.slow
+def test_a_defence_with_one_answer_to_everything_passes_with_a_warning(player, contest) -> None:
+    """The line and the document say which class it always answered, and what the cause often is."""
+    done = submission("check", player("defence_constant"), "--contest", contest)
+    assert done.exit_code == 0, done.output
+    warning = "it answered the same class, '0', for all 8 pictures, which show 4 classes"
+    assert warning in done.stdout
+    assert "limits" in done.stdout.splitlines()[-1]
+    steps = json.loads(submission("check", player("defence_constant"), "--contest", contest, "--json").stdout)["steps"]
+    assert [warning in step["near_limit"] for step in steps if step["name"] == "limits"] == [True]
+    lone = json.loads(contest.read_text()) | {"trial_pictures": 1}
+    contest.write_text(json.dumps(lone))
+    assert "the same class" not in submission("check", player("defence_constant"), "--contest", contest).stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number", "fault", "remedy"),
     [

@@ -213,8 +213,7 @@ class TrialMatch:
                 f"{_pictures_text(len(names))} answered, {abstained} abstained, "
                 f"{counted_noun(len(set(names)), 'different class', 'different classes')}"
             )
-            close = "it abstained on every picture" if not names else ""
-            self._add_passed(LIMITS_STEP, detail, close)
+            self._add_passed(LIMITS_STEP, detail, self._constant_answer_warning())
             return
         allowed = self._context.gate().budget
         budget = f"{allowed.norm} {float(allowed.epsilon):g}/255"
@@ -232,6 +231,22 @@ class TrialMatch:
         still = "; no picture was changed" if largest == 0 else ""
         self._add_passed(
             LIMITS_STEP, f"all inside the budget, largest distance {largest:.2f}/255 of {budget}{still}", close
+        )
+
+    def _constant_answer_warning(self) -> str:
+        """Returns a warning if a defence gave one answer for pictures of several classes; "" for pictures of noise."""
+        answers, samples, task = self._observed.answers, self._context.samples, self._context.task
+        if len(set(answers)) != 1:
+            return ""
+        if answers[0] == ABSTAINED:
+            return "it abstained on every picture"
+        classes = len(set(samples.labels.tolist()))
+        if classes == 1 or np.array_equal(samples.pixels, noise_pictures(task, len(samples)).pixels):
+            return ""
+        return (
+            f"it answered the same class, {printable(task.classes[answers[0]])!r}, for all {len(answers)} pictures, "
+            f"which show {classes} classes: see whether it loads its weights, and scales the pixels (0 to 255, "
+            "channels first) as its model was trained"
         )
 
     def _check_reproducible(self) -> None:
