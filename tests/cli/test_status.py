@@ -4,8 +4,10 @@ import json
 
 from typer.testing import CliRunner
 
+from orchestrator.application.contests import roles, seasons
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
 from orchestrator.cli.app import app
+from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.unrestricted import events
 
 from ..web import week_world
@@ -28,6 +30,8 @@ def test_cases_of_which_nobody_is_told_are_counted(tmp_path) -> None:
             noted = events.ConflictNoted(actor=member, member=member, team="kites", source="declared")
             contest.propose(noted, world.now)
     assert "review board" not in status(world.folder)  # the organizer is told on the site
+    with seasons.administer(world.folder, "desk", lambda: world.now) as admin:
+        roles.grant_role(admin, PersonRecord(id=week_world.PEOPLE["Org"], name="Org"), Role.BOARD)
     with open_unrestricted(world.folder) as contest:
         seat = {"member": "o1", "case": "readable:d2", "person": week_world.PEOPLE["Org"]}
         contest.propose(events.BoardMemberSeated(actor="desk", **seat), world.now)

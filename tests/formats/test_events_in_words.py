@@ -23,7 +23,7 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
     found = [
         kind for name in plugins.plugin_names("formats") for kind in plugins.load_plugin("formats", name).event_types
     ]
-    assert len(found) == 34
+    assert len(found) == 35
     assert [kind for kind in found if kind.in_words is FormatEvent.in_words] == []
 
 
@@ -73,6 +73,10 @@ def test_every_event_of_every_format_has_its_sentence() -> None:
         (
             events.BoardMemberSeated(actor="desk", member="b1", person="p1", case="readable:d1"),
             "seated Bea on the review board as b1 for the case readable:d1 alone",
+        ),
+        (
+            events.BoardMemberUnseated(actor="rules", member="b1"),
+            "recorded that the seat of b1 on the review board ended with the role",
         ),
         (
             events.ConflictNoted(

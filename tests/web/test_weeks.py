@@ -897,6 +897,26 @@ def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
     assert "d3 of owls" not in world.client("Nell").get("/board/").content.decode()
 
 
+def test_a_seat_ends_where_organizers_take_the_role_away(world) -> None:
+    """The page says so before; afterwards the member is neither seated nor asked, and the ledger tells why."""
+    organizer, address = world.client("Org"), f"/organize/people/board/{PEOPLE['Bea']}/revoke/"
+    assert "A seat on the board ends with the role" in organizer.get(address).content.decode()
+    assert "Seated: b1, b2, b3." in organizer.get("/organize/weeks/").content.decode()
+    assert organizer.post(address, {"reason": "Bea resigned.", "once": "x"}).status_code == 302
+    with open_unrestricted(world.folder) as contest:
+        assert [each.id for each in contest.tick(world.now)] == ["unseat:b1"]
+    assert "Seated: b2, b3." in organizer.get("/organize/weeks/").content.decode()
+    assert world.client("Bea").get("/board/").status_code == 403
+    ledger = organizer.get("/organize/ledger/").content.decode()
+    assert "recorded that the seat of b1 on the review board ended with the role" in ledger
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        grant_role(admin, PersonRecord(id=PEOPLE["Bea"], name="Bea"), Role.BOARD)
+    form, seat = "/organize/weeks/seat/", {"person": PEOPLE["Bea"]}
+    refused = organizer.post(form, seat | {"member": "b9"})
+    assert (refused.status_code, "this person is b1 on the record" in refused.content.decode()) == (409, True)
+    assert organizer.post(form, seat | {"member": "b1"}).status_code == 302
+
+
 def test_nobody_closes_submissions_of_weeks(world) -> None:
     """No tab leads to the page, which says that each week closes by itself (U5); a form that is sent is refused."""
     client, said = world.client("Org"), "each week closes by itself (U5)"

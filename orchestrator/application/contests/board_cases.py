@@ -124,8 +124,7 @@ def _short_or_unconfirmable(state: State, now: datetime) -> list[str]:
 
 
 def _seats_of(state: State, person: str) -> list[str]:
-    taken = (state.board.members, *state.board.outside.values())
-    return [name for seats in taken for name, who in seats.items() if who == person_key(person)]
+    return [name for name, who in state.board.seated.items() if who == person_key(person)]
 
 
 def _is_short(state: State, case: str, now: datetime) -> bool:

@@ -35,11 +35,7 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
         UsageError: the board has no such member, or conflicts of this source are computed and not declared.
         Rejected: the contest's rules are against it.
     """
-
-    def is_known(state: State) -> bool:
-        return any(conflict.member in seats for seats in (state.board.members, *state.board.outside.values()))
-
-    if not contest.read(is_known):
+    if not contest.read(lambda state: conflict.member in state.board.seated):
         raise UsageError("there is no such member of the board; organizers seat members")
     if conflict.source not in DECLARED:
         raise UsageError(f"people declare {', '.join(DECLARED)}; other conflicts are computed")
@@ -69,15 +65,14 @@ def _common_organizations(state: State, known: Mapping[str, str]) -> list[tuple[
     """Returns pairs of a member and a team with a common organization that the ledger does not record yet."""
 
     def has_conflict(member: str, team: str) -> bool:
-        own = state.board.person_of(member)
+        own = state.board.names[member]
         recorded = state.board.conflicts.get((member, team), ())
         others = (known.get(each, each) for each in state.people[team] if each != own)
         return all(each.source is not ConflictSource.ORGANIZATION for each in recorded) and any(
             same_organization(known.get(own, own), each) for each in others
         )
 
-    seated = [*state.board.members, *(member for seats in state.board.outside.values() for member in seats)]
-    return [(member, team) for member in seated for team in state.people if has_conflict(member, team)]
+    return [(member, team) for member in state.board.seated for team in state.people if has_conflict(member, team)]
 
 
 def waive(contest: UnrestrictedContest, by: str, member: str, team: str, reason: str, at: datetime) -> None:

@@ -100,10 +100,9 @@ class BoardTable:
 
 
 def member_names(state: State, person: str) -> tuple[str, ...]:
-    """Returns a person's names on the review board: one as a member, and one for each case as an outside member."""
+    """Returns a person's names on the review board, on the whole board or in single cases."""
     key = person_key(person) if person else ""
-    seats = [state.board.members, *state.board.outside.values()]
-    return tuple(name for seat in seats for name, who in seat.items() if key and who == key)
+    return tuple(name for name, who in state.board.seated.items() if key and who == key)
 
 
 def viewer_of(state: State, person: str, teams: Iterable[str]) -> Viewer:

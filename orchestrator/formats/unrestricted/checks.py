@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
@@ -61,6 +60,7 @@ _AFTER_THE_END = (
     events.PrizePaid,
     events.PrizeWithheld,
     events.BoardMemberSeated,
+    events.BoardMemberUnseated,
     events.ConflictNoted,
     events.ConflictWaived,
 )
@@ -140,7 +140,7 @@ def case_of(question: str) -> str:
 
 def unrecorded_conflicts(state: State, member: str, team: str) -> list[ConflictSource]:
     """Returns the computed conflicts of a member with a team that the ledger does not record yet."""
-    person = state.board.person_of(member)
+    person = state.board.names.get(member, "")
     recorded = {each.source for each in state.board.conflicts.get((member, team), ())}
     return [each for each in computed_sources(person, state.people.get(team, ())) if each not in recorded]
 
@@ -579,32 +579,31 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
 
 
 def _board_member_seated(state: State, event: events.BoardMemberSeated, at: datetime) -> Objections:
-    taken = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
-    if event.member in taken:
-        yield f"another member is already called {event.member}; choose another name"
-    if seats := _seats_of(state, event):
-        yield f"this person already has a seat, as {', '.join(seats)}; nobody votes twice (U8)"
+    board, person = state.board, person_key(event.person) if event.person else ""
+    # Under another name a member could vote twice, or about a case from which a declared conflict recuses them.
+    own = [name for name, who in board.names.items() if person and who == person and name != event.member]
+    if board.names.get(event.member, person) != person:
+        yield f"another person is {event.member} on the record; choose another name"
+    elif own:
+        yield f"this person is {own[0]} on the record; seat them under this name, so that nobody votes twice (U8)"
+    elif event.member in board.members_of(event.case):
+        yield f"{event.member} already has a seat{' in this case' if event.case else ''}"
     if event.case:
         teams = state.teams_of(event.case)
-        if (eligible := len(state.board.eligible(event.case, teams, at.date()))) >= quorum(0):
+        if (eligible := len(board.eligible(event.case, teams, at.date()))) >= quorum(0):
             yield f"{eligible} members may vote on this case; others are seated only where fewer than {quorum(0)} may"
         people = {person for team in teams for person in state.people.get(team, ())}
-        if computed_sources(person_key(event.person), people):
+        if computed_sources(person, people) or board.recusal(event.member, teams, at.date()):
             yield f"{event.member} has a conflict of interest with a team of this case; seat another person"
-    elif not state.redacted and not any(
-        person_key(each) == person_key(event.person) for each in state.season.roles[Role.BOARD]
-    ):
+    if not state.redacted and person not in state.board_keys():
         yield "nobody with this id has the board's role; give them the role first"
 
 
-def _seats_of(state: State, event: events.BoardMemberSeated) -> list[str]:
-    """Returns the seats of a person that a new seat would add a second vote to, in one case or in every case.
-
-    Under another name a member could also vote about a case from which this member is recused.
-    """
-    board, person = state.board, person_key(event.person) if event.person else ""
-    others = [board.outside.get(event.case, {})] if event.case else board.outside.values()
-    return [name for seats in (board.members, *others) for name, who in seats.items() if person and who == person]
+def _board_member_unseated(state: State, event: events.BoardMemberUnseated, _: datetime) -> Objections:
+    if event.member not in state.board.seated:
+        yield f"{event.member} has no seat on the board"
+    elif state.board.names[event.member] in state.board_keys():
+        yield f"{event.member} still has the board's role; take the role away, and the seat ends with it"
 
 
 def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> Objections:
@@ -628,7 +627,7 @@ def _may_be_told(state: State, member: str, team: str) -> bool:
     an event can only take a vote away, and two other members may waive the conflict.
     """
     recorded = state.board.conflicts.get((member, team), ())
-    people = {state.board.person_of(member), *state.people.get(team, ())}
+    people = {state.board.names.get(member, ""), *state.people.get(team, ())}
     return any("@" not in each for each in people) and all(
         each.source is not ConflictSource.ORGANIZATION for each in recorded
     )
@@ -767,6 +766,7 @@ _CHECKS: dict[type, Callable[[State, Any, datetime], Objections]] = {
     events.PanelCalled: _panel_called,
     events.AppealRuled: _appeal_ruled,
     events.BoardMemberSeated: _board_member_seated,
+    events.BoardMemberUnseated: _board_member_unseated,
     events.ConflictNoted: _conflict_noted,
     events.ConflictWaived: _conflict_waived,
     events.VoteCast: _vote_cast,

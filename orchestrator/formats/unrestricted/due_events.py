@@ -58,7 +58,7 @@ def due(state: State, now: datetime) -> Iterator[Action]:
 
     A week closes before anything else, because a picture that is received then belongs to the next week.
     """
-    for source in (_weeks, _conflicts, _publications, _appeals, _settlements, _breaks, _stakes, _money):
+    for source in (_weeks, _seats, _conflicts, _publications, _appeals, _settlements, _breaks, _stakes, _money):
         for action in source(state, now):
             if not problems(state, action.events[0], now):
                 yield action
@@ -97,9 +97,16 @@ def _weeks(state: State, now: datetime) -> Iterator[Action]:
     yield Action(f"close:{state.week.id}", (closed, _opened(following)) if following else (closed,))
 
 
+def _seats(state: State, _: datetime) -> Iterator[Action]:
+    """Yields the ends of the seats of people from whom the board's role was taken (U8)."""
+    holders = state.board_keys()
+    for member, person in sorted(state.board.seated.items()):
+        if person not in holders:
+            yield Action(f"unseat:{member}", (events.BoardMemberUnseated(actor=ACTOR, member=member),))
+
+
 def _conflicts(state: State, _: datetime) -> Iterator[Action]:
-    seated = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
-    for member in sorted(seated):
+    for member in sorted(state.board.seated):
         for team in sorted(state.season.teams):
             for source in unrecorded_conflicts(state, member, team):
                 event = events.ConflictNoted(actor=ACTOR, member=member, team=team, source=source)

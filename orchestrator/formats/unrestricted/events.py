@@ -521,7 +521,10 @@ class AppealRuled(FormatEvent):
 
 
 class BoardMemberSeated(FormatEvent):
-    """A person with the board's role was seated on the board as `member`; with a `case`, only for that case."""
+    """A person with the board's role was seated on the board as `member`; with a `case`, only for that case.
+
+    A person keeps the name for ever, in every case: conflicts are recorded under it.
+    """
 
     withheld_fields: ClassVar[frozenset[str]] = frozenset({"person"})
     kind: Literal["unrestricted.board_member_seated"] = "unrestricted.board_member_seated"
@@ -533,6 +536,17 @@ class BoardMemberSeated(FormatEvent):
         """Returns who was seated under which name."""
         case = f" for the case {self.case} alone" if self.case else ""
         return f"seated {name_of(self.person) or 'somebody'} on the review board as {self.member}{case}"
+
+
+class BoardMemberUnseated(FormatEvent):
+    """The seats of a member ended because the person has the board's role no more: the member votes on nothing now."""
+
+    kind: Literal["unrestricted.board_member_unseated"] = "unrestricted.board_member_unseated"
+    member: Name
+
+    def in_words(self, _: NameOf) -> str:
+        """Returns whose seat ended."""
+        return f"recorded that the seat of {self.member} on the review board ended with the role"
 
 
 class ConflictNoted(FormatEvent):
@@ -661,6 +675,7 @@ EVENT_TYPES: tuple[type[FormatEvent], ...] = (
     PanelCalled,
     AppealRuled,
     BoardMemberSeated,
+    BoardMemberUnseated,
     ConflictNoted,
     ConflictWaived,
     VoteCast,

@@ -347,11 +347,11 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> None
 
 
 def _board_member_seated(state: State, event: events.BoardMemberSeated, _: datetime) -> None:
-    person = person_key(event.person) if event.person else ""
-    if event.case:
-        state.board.outside.setdefault(event.case, {})[event.member] = person
-    else:
-        state.board.members[event.member] = person
+    state.board.seat(event.member, person_key(event.person) if event.person else "", event.case)
+
+
+def _board_member_unseated(state: State, event: events.BoardMemberUnseated, _: datetime) -> None:
+    state.board.unseat(event.member)
 
 
 def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> None:
@@ -431,6 +431,7 @@ _LEARN: dict[type, Callable[[State, Any, datetime], None]] = {
     events.PanelCalled: _panel_called,
     events.AppealRuled: _appeal_ruled,
     events.BoardMemberSeated: _board_member_seated,
+    events.BoardMemberUnseated: _board_member_unseated,
     events.ConflictNoted: _conflict_noted,
     events.ConflictWaived: _conflict_waived,
     events.VoteCast: _vote_cast,

@@ -69,14 +69,27 @@ class Board:
     """Member -> the person's key (`name_matching.person_key`)."""
     outside: dict[str, dict[str, str]] = field(default_factory=dict)
     """Case -> the members who were seated only for it, each with the person's key."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Everybody who has or had a seat: member -> the person's key."""
     conflicts: dict[tuple[str, str], list[Conflict]] = field(default_factory=dict)
     """Member and team -> the member's conflicts with the team."""
     votes: dict[str, dict[str, bool]] = field(default_factory=dict)
     """Question -> member -> whether the member voted in favour."""
 
-    def person_of(self, member: str) -> str:
-        """Returns the person's key of a member, also of one seated for a single case; "" if there is no such member."""
-        return next((seats[member] for seats in (self.members, *self.outside.values()) if member in seats), "")
+    @property
+    def seated(self) -> dict[str, str]:
+        """Everybody who has a seat now, on the whole board or for a single case: member -> the person's key."""
+        return {**self.members, **{name: who for seats in self.outside.values() for name, who in seats.items()}}
+
+    def seat(self, member: str, person: str, case: str) -> None:
+        """Gives a person a seat, on the whole board if `case` is empty."""
+        seats = self.outside.setdefault(case, {}) if case else self.members
+        seats[member] = self.names[member] = person
+
+    def unseat(self, member: str) -> None:
+        """Takes all seats of a member away."""
+        for seats in (self.members, *self.outside.values()):
+            seats.pop(member, None)
 
     def members_of(self, case: str) -> dict[str, str]:
         """Returns the members of the board for a case, each with the person's key."""

@@ -104,7 +104,7 @@ def _breaks_and_prizes(rules: UnrestrictedRules) -> list[RuleInWords]:
                 "its days or the contest were over. A member who voted about a picture cannot confirm its rejection."
             ),
         ),
-        ("U12", "A team with an organizer or a member of the review board gets no prize."),
+        ("U12", "A team with an organizer, or a present or former member of the review board, gets no prize."),
         (
             "U13",
             (

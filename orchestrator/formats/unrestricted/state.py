@@ -343,10 +343,13 @@ class State:
     def entrants(self) -> Entrants:
         """Returns the people of each team, and the people who may win no prize (U12)."""
         barred = dict.fromkeys(self.season.organizer_keys(), "an organizer")
-        board = {person.identity_key for person in self.season.roles[Role.BOARD].values()}
-        seated = {*self.board.members.values(), *(p for case in self.board.outside.values() for p in case.values())}
-        barred |= dict.fromkeys((board | seated) - {""}, "a member of the review board")
+        board = self.board_keys() | {*self.board.names.values()} - {""}
+        barred |= dict.fromkeys(board, "a present or former member of the review board")
         return Entrants({team: frozenset(people) for team, people in self.people.items()}, barred)
+
+    def board_keys(self) -> set[str]:
+        """Returns the keys of the people who have the board's role now."""
+        return {person.identity_key for person in self.season.roles[Role.BOARD].values()}
 
     def teams_of(self, question: str) -> frozenset[str]:
         """Returns the teams that a question is about. Raises KeyError if its subject does not exist."""

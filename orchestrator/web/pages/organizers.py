@@ -141,6 +141,7 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
         problem=problem,
         person=visit.season.roles[Role(role)][person],
         title=invitations.ROLE_TITLES[Role(role)],
+        ends_seat=role == Role.BOARD and visit.site.unrestricted() is not None,
         status=409 if problem else 200,
     )
 

@@ -159,8 +159,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
 
 def waiting(state: State) -> dict[str, Any]:
     """Returns what waits for the organizers, by the names of the template's variables."""
-    of_cases = (who for seats in state.board.outside.values() for who in seats.values())
-    seated = {*state.board.members.values(), *of_cases}
+    seated = set(state.board.seated.values())
     unpaid = state.books.unpaid() if state.books else []
     return {
         "seated": sorted(state.board.members),

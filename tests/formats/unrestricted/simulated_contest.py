@@ -111,10 +111,24 @@ class SimulatedContest:
     def add_board(self, **people: str) -> None:
         """Seats members of the board, by their name and their address."""
         for member, person in people.items():
-            record = PersonRecord(id=person, name=member)
-            self.append(contest_events.RoleGranted(actor="desk", person=record, role=Role.BOARD))
-            self.must(self.propose(events.BoardMemberSeated(actor="desk", member=member, person=person)))
+            self.grant_board(person)
+            self.must(self.seat(member, person))
         self.tick()
+
+    def grant_board(self, person: str) -> None:
+        """Gives a person the role of the board, without a seat."""
+        self.append(
+            contest_events.RoleGranted(actor="desk", person=PersonRecord(id=person, name=person), role=Role.BOARD)
+        )
+
+    def revoke_board(self, person: str) -> None:
+        """Takes the role of the board from a person."""
+        self.append(contest_events.RoleRevoked(actor="desk", person=person, role=Role.BOARD, reason="They resigned."))
+        self.tick()
+
+    def seat(self, member: str, person: str, case: str = "") -> list[str]:
+        """Seats a person; returns the reasons of a refusal."""
+        return self.propose(events.BoardMemberSeated(actor="desk", member=member, person=person, case=case))
 
     def vote(self, question: str, *members: str, in_favour: bool = True) -> list[str]:
         """Makes members vote on a question; returns the refusals."""

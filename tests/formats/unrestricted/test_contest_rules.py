@@ -394,12 +394,14 @@ def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
     """Somebody from outside is of the board for one case, only where its own members cannot decide it."""
     contest = broken_contest()
     contest.must(contest.appeal(1, 1, "owls"))
-    seat = events.BoardMemberSeated(actor="desk", member="x1", case=f"appeal:{handle(1)}", person="x@far.example")
-    assert contest.propose(seat) == ["3 members may vote on this case; others are seated only where fewer than 2 may"]
+    seat = ("x1", "x@far.example", f"appeal:{handle(1)}")
+    assert contest.seat(*seat)[1:] == ["nobody with this id has the board's role; give them the role first"]
+    contest.grant_board("x@far.example")
+    assert contest.seat(*seat) == ["3 members may vote on this case; others are seated only where fewer than 2 may"]
     for member in ("b2", "b3"):
         note = commands.record_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
         contest.must(contest.done(note))
-    contest.must(contest.propose(seat))
+    contest.must(contest.seat(*seat))
     contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b1", "x1"))
     decision = commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), None, "It is a drawing.")
     contest.must(contest.done(decision))
@@ -497,17 +499,96 @@ def test_u8_nobody_has_two_seats() -> None:
         note = commands.record_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
         contest.must(contest.done(note))
 
-    def seat(member: str, person: str, case: str = "") -> list[str]:
-        return contest.propose(events.BoardMemberSeated(actor="desk", member=member, person=person, case=case))
+    def known_as(member: str) -> list[str]:
+        return [f"this person is {member} on the record; seat them under this name, so that nobody votes twice (U8)"]
 
     case = f"appeal:{handle(1)}"
-    assert seat("b9", "One@Uni.example") == ["this person already has a seat, as b1; nobody votes twice (U8)"]
-    assert seat("x2", "two@lab.example", case) == ["this person already has a seat, as b2; nobody votes twice (U8)"]
-    contest.must(seat("x1", "x@far.example", case))
-    assert seat("x9", "x@far.example", case) != []
-    given = contest_events.RoleGranted(actor="desk", person=PersonRecord(id="x@far.example", name="X"), role=Role.BOARD)
-    contest.append(given)
-    assert seat("b9", "x@far.example") == ["this person already has a seat, as x1; nobody votes twice (U8)"]
+    assert contest.seat("b9", "One@Uni.example") == known_as("b1")
+    assert contest.seat("x2", "two@lab.example", case) == known_as("b2")
+    assert contest.seat("b1", "one@uni.example", case) == ["b1 already has a seat in this case"]
+    contest.grant_board("x@far.example")
+    contest.must(contest.seat("x1", "x@far.example", case))
+    assert contest.seat("x9", "x@far.example", case)[:1] == known_as("x1")
+    assert contest.seat("b9", "x@far.example") == known_as("x1")
+    contest.must(contest.seat("x1", "x@far.example"))
+    contest.must(contest.vote(f"{case}:invalid", "x1", "b1"))
+    decide = (contest.state, contest.now, "desk", handle(1), None, "It is a drawing.")
+    contest.must(contest.done(commands.rule_on_appeal(*decide)))
+    assert contest.ledger[-1][0].vote.in_favour == ["b1", "x1"]
+
+
+def test_u8_a_member_keeps_the_name_and_its_conflicts_in_another_case() -> None:
+    """Somebody from outside who declared a conflict in one case is not seated for a case that it concerns."""
+    contest = broken_contest()
+    contest.add_team("bears")
+    contest.receive_defence("d2", "bears")
+    contest.receive_defence("d3", "owls")
+    for member, team in (("b2", "foxes"), ("b3", "foxes"), ("b2", "bears"), ("b3", "bears")):
+        note = commands.record_conflict(contest.state, contest.now, member, member, team, ConflictSource.ADVISOR)
+        contest.must(contest.done(note))
+    contest.grant_board("x@far.example")
+    contest.must(contest.seat("x1", "x@far.example", "readable:d2"))
+    note = commands.record_conflict(contest.state, contest.now, "x1", "x1", "foxes", ConflictSource.DECLARED)
+    contest.must(contest.done(note))
+    refused = ["x1 has a conflict of interest with a team of this case; seat another person"]
+    assert contest.seat("x1", "x@far.example", f"overrule:{handle(1)}") == refused
+    assert contest.seat("x2", "x@far.example", f"overrule:{handle(1)}") != []
+
+
+def test_u8_a_seat_ends_with_the_role() -> None:
+    """Who lost the role does not vote, their vote is not counted, and the others are enough; with or without a case."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    question = f"appeal:{handle(1)}:invalid"
+    contest.must(contest.vote(question, "b2", "b3"))
+    contest.revoke_board("two@lab.example")
+    assert contest.actions[-1] == "unseat:b2"
+    assert contest.vote(question, "b2") == ["b2 has no seat on the review board for this case; organizers give seats"]
+    decide = (contest.state, contest.now, "desk", handle(1), None, "It is a drawing.")
+    assert "1 of 2 members voted" in contest.done(commands.rule_on_appeal(*decide))[0]
+    note = commands.record_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.ADVISOR)
+    contest.must(contest.done(note))
+    for number in (1, 2):
+        contest.grant_board(f"{number}@far.example")
+        contest.must(contest.seat(f"x{number}", f"{number}@far.example", f"appeal:{handle(1)}"))
+        contest.must(contest.vote(question, f"x{number}"))
+        if number == 1:
+            contest.revoke_board("1@far.example")
+    contest.must(contest.vote(question, "b1"))
+    contest.must(contest.done(commands.rule_on_appeal(*decide)))
+    vote = contest.ledger[-1][0].vote
+    assert (vote.in_favour, vote.eligible, vote.recused) == (["b1", "x2"], ["b1", "x2"], {"b3": "advisor (foxes)"})
+
+
+def test_u8_a_seat_ends_only_with_the_role() -> None:
+    """Organizers cannot take the seat of somebody who has the role, nor one that nobody has."""
+    contest = broken_contest()
+    refused = contest.propose(events.BoardMemberUnseated(actor="desk", member="b1"))
+    assert refused == ["b1 still has the board's role; take the role away, and the seat ends with it"]
+    assert contest.propose(events.BoardMemberUnseated(actor="desk", member="b9")) == ["b9 has no seat on the board"]
+
+
+def test_u8_who_comes_back_is_seated_under_the_old_name() -> None:
+    """The name keeps the conflicts that were declared, and is nobody else's."""
+    contest = broken_contest()
+    note = commands.record_conflict(contest.state, contest.now, "b2", "b2", "foxes", ConflictSource.DECLARED)
+    contest.must(contest.done(note))
+    contest.revoke_board("two@lab.example")
+    contest.grant_board("two@lab.example")
+    contest.grant_board("four@far.example")
+    assert contest.seat("b4", "two@lab.example") != []
+    assert contest.seat("b2", "four@far.example") == ["another person is b2 on the record; choose another name"]
+    contest.must(contest.seat("b2", "two@lab.example"))
+    assert contest.vote(f"overrule:{handle(1)}:invalid", "b2") == [recused("b2", "declared (foxes)")]
+
+
+def test_u8_a_seat_ends_also_after_the_contest() -> None:
+    """The board may still withhold prizes then, without a member who lost the role."""
+    contest = small_contest(RULES | {"last_day": "2027-01-31"})
+    contest.wait(days=20)
+    assert contest.state.is_over
+    contest.revoke_board("two@lab.example")
+    assert sorted(contest.state.board.seated) == ["b1", "b3"]
 
 
 def contest_with_a_prize() -> SimulatedContest:
@@ -852,6 +933,20 @@ def test_u12_organizers_and_members_of_the_board_get_no_prize() -> None:
         assert contest.state.defences["d1"].status == "broken"
         assert contest.state.books.unpaid() == []
         assert contest.state.books.balance("attackers") == 50_001
+
+
+def test_u12_a_former_member_of_the_board_gets_no_prize() -> None:
+    """Who had a seat saw cases, so the prize is lost also if the role is taken away before the break counts."""
+    contest = broken_contest()
+    contest.append(
+        contest_events.TeamAdded(actor="desk", team="foxes", people=[PersonRecord(id="f@far.example", name="F")])
+    )
+    contest.grant_board("f@far.example")
+    contest.must(contest.seat("b4", "f@far.example"))
+    contest.revoke_board("f@far.example")
+    contest.wait(days=3)
+    assert contest.state.defences["d1"].status == "broken"
+    assert contest.state.books.unpaid() == []
 
 
 def test_u13_each_picture_has_a_seed_that_only_the_secret_gives() -> None:

@@ -17,6 +17,8 @@ def contest() -> SimulatedContest:
     """A contest in which an appeal is lost before the board, the defence is broken, and the prize is paid."""
     made = broken_contest()
     made.add_board(b4="four@owls.example")
+    made.add_board(b5="five@lab.example")
+    made.revoke_board("five@lab.example")
     made.must(made.appeal(1, 1, "owls"))
     made.must(made.vote(f"appeal:{handle(1)}:bird", "b1", "b2", "b3"))
     made.must(made.done(commands.rule_on_appeal(made.state, made.now, "desk", handle(1), "bird", "It is a bird.")))
@@ -28,7 +30,7 @@ def contest() -> SimulatedContest:
 
 def redacted(ledger: list) -> list:
     """Returns a ledger as everybody sees it: without people and roles, and without what events withhold."""
-    hidden = contest_events.TeamAdded | contest_events.RoleGranted
+    hidden = contest_events.TeamAdded | contest_events.RoleGranted | contest_events.RoleRevoked
     return [
         (event.model_copy(update=dict.fromkeys(getattr(event, "withheld_fields", ()), "")), time)
         for event, time in ledger
@@ -56,6 +58,7 @@ def test_the_ledger_as_it_is_folds(contest) -> None:
         (events.AppealRuled, {"class_name": None}, "the votes differ from those in the ledger"),
         (events.AppealRuled, {"vote": None}, "the event has no vote of the board"),
         (events.VoteCast, {"member": "b4", "actor": "b4"}, "has no seat on the review board"),
+        (events.BoardMemberUnseated, {"member": "b3"}, "has no seat on the review board|still has"),
         (events.PictureRated, {"picture": handle(2)}, "there is no"),
         (events.DefenceBroken, {"picture": handle(2)}, "has to be settled as valid"),
         (events.DefencesStaked, {"transfers": []}, "not those that the rules require"),
