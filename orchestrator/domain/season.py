@@ -306,9 +306,15 @@ class Season:
         return sum((e.team, e.task, e.side) == (team, task, side) for e in self.entries.values())
 
     def count_on_day(self, team: str, task: str, day: str) -> int:
-        """Returns how many submissions of a team on a task arrived on a day, written 2026-11-23, in UTC (rule C9)."""
-        own = (e for e in self.entries.values() if (e.team, e.task) == (team, task))
-        return sum((e.arrived_at or e.received_at).startswith(day) for e in own)
+        """Returns how many tries of a day, written 2026-11-23, in UTC, a team has used up on a task (rule C9).
+
+        A submission uses up a try of each person whom it binds, in all their teams. The count is that of the person
+        who has used up most.
+        """
+        today = [e for e in self.entries.values() if e.task == task and (e.arrived_at or e.received_at).startswith(day)]
+        used = Counter(person for entry in today for person in self.bound_people(entry))
+        people = (used[person.identity_key] for person in self.people_entering(team, task))
+        return max(sum(entry.team == team for entry in today), *people, 0)
 
     def bound_people(self, entry: Entry) -> frozenset[str]:
         """Returns the keys of the people whom an entry binds: its team's members at its arrival, and now (rule A1)."""

@@ -33,10 +33,10 @@ def desk(tmp_path):
         yield admin
 
 
-def submit(desk, value: int):
+def submit(desk, value: int, team: str = "Reds"):
     """Submits pictures that are all of one value."""
     shape = desk.contest.load_samples().pixels.shape
-    request = SubmissionRequest("Reds", "digits", name=f"n{value}", side=Side.ATTACK, is_pictures=True)
+    request = SubmissionRequest(team, "digits", name=f"n{value}", side=Side.ATTACK, is_pictures=True)
     pictures = EntryPictures(np.full(shape, value, np.uint8), f"sha256:{value:064x}", "none")
     return desk.submit_pictures(request, lambda: pictures)
 
@@ -55,3 +55,13 @@ def test_refused_pictures_are_not_stored(desk) -> None:
         submit(desk, 2)
     assert sorted(path for path in desk.folder.path.rglob("*") if "blobs" in path.parts) == kept
     assert submit(desk, 1) == receipt
+
+
+def test_nobody_has_more_tries_by_more_teams(desk) -> None:
+    """The hidden model stays hidden also from a person who founds teams: a try is one of everybody in the team (C9)."""
+    desk.add_team("Blues", [PersonRecord(id="Red@Example.org", name="Red")])
+    desk.add_team("Greens", [PersonRecord(id="green@example.org", name="Green")])
+    submit(desk, 1)
+    with pytest.raises(Rejected, match=r"Blues, or somebody in it through another team, has submitted 1 of 1"):
+        submit(desk, 2, "Blues")
+    assert submit(desk, 2, "Greens").attempts_left == 0

@@ -294,6 +294,28 @@ def test_what_arrived_earlier_is_earlier_in_whichever_order_it_was_admitted() ->
     assert list(days) == [3, 0]
 
 
+def test_a_try_of_a_day_is_one_of_everybody_in_the_team() -> None:
+    """Nobody gets more tries by more teams, by leaving one, or in another spelling; others are not concerned (C9)."""
+    season = folded(
+        team("Reds", "eve@x.example", "ann@x.example"),
+        team("Blues", "Eve@X.example"),
+        team("Greens", "bob@x.example", "ann@x.example"),
+        team("Browns", "cem@x.example"),
+        received("a", "Reds"),
+        received("b", "Reds"),
+        received("c", "Blues"),
+        received("d", "Browns"),
+        received("e", "Reds", task="letters"),
+        team("Reds", "ann@x.example"),
+    )
+    used = {name: season.count_on_day(name, "digits", NOON[:10]) for name in season.teams}
+    assert used == {"Reds": 2, "Blues": 3, "Greens": 2, "Browns": 1}
+    assert season.count_on_day("Blues", "letters", NOON[:10]) == 1
+    season.apply(team("Reds", "ann@x.example", "dan@x.example"), NOON)
+    season.apply(team("Blues", "dan@x.example"), NOON)
+    assert season.count_on_day("Blues", "digits", NOON[:10]) == 3
+
+
 @pytest.mark.parametrize(
     "words",
     [

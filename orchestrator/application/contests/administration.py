@@ -405,12 +405,13 @@ class ContestAdmin:
         return problems + self._validate_day(submitted)
 
     def _validate_day(self, submitted: SubmissionRequest) -> list[Problem]:
-        """Returns a problem if the team has used up its submissions of this day (C9)."""
+        """Returns a problem if the team, or somebody in it, has used up the submissions of this day (C9)."""
         allowed = self.contest.format.submissions_per_day()
         day = self._day_of(submitted)
         if allowed is None or self.season.count_on_day(submitted.team, submitted.task, day) < allowed:
             return []
-        what = f"{submitted.team} has submitted {allowed} of {allowed} on {day} (C9)"
+        who = f"{submitted.team}, or somebody in it through another team,"
+        what = f"{who} has submitted {allowed} of {allowed} on {day} (C9)"
         return [Problem("submission", what, "come back after midnight UTC")]
 
     def record_refusal(self, submitted: SubmissionRequest, problems: list[Problem]) -> NoReturn:

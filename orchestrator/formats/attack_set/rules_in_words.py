@@ -71,7 +71,10 @@ def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
 def _tries(per_day: int | None) -> str:
     if per_day is None:
         return "A team may submit pictures as often as it likes."
-    return f"A team may submit pictures {counted_noun(per_day, 'time')} a day, in UTC."
+    return (
+        f"A team may submit pictures {counted_noun(per_day, 'time')} a day, in UTC. Each time counts for everybody in "
+        "the team, through all their teams."
+    )
 
 
 def _grading(rules: GradingRules | None, scale: int) -> list[RuleInWords]:
