@@ -1,3 +1,3 @@
-"""Containers started by runc itself, without an engine, each with a mount of its image of its own."""
+"""Starts containers with runc, without an engine. Each has its own mount of its image."""
 
 plugin = "orchestrator.sandboxes.runc.backend:RuncBackend"

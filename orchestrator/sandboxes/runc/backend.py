@@ -1,13 +1,13 @@
-"""Players in containers that runc starts, without an engine: the backend for strangers' submissions where we are root.
+"""Runs players in containers that runc starts without an engine: the backend for strangers' submissions if we are root.
 
-The contest may demand gVisor's runsc in place of runc, which starts a container from the same description.
+A contest may require gVisor's runsc in place of runc, which starts a container from the same configuration.
 
-A container is what it is on docker (see `sandboxes.docker`): no network, a read-only root, a small /tmp in memory, no
-capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open files. What
-is different: it talks over plain pipes, it starts in a fraction of the time, and its root is a mount of its own, so
-that the kernel keeps nothing of what it looked up or read for the next sandbox of the same image. Images are those of
-the Docker engine of this machine, or, where none listens, those in a folder of ours. A GPU is given as its CDI
-description says (see `cdi`).
+A container has the same restrictions as on docker (see `sandboxes.docker`): no network, a read-only root, a small /tmp
+in memory, no capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open
+files. Three things differ: its streams are plain pipes, it starts in a fraction of the time, and its root is a mount of
+its own, so that the kernel keeps no state of its look-ups and reads for the next sandbox of the same image. Images come
+from the Docker engine of this machine, or, if none listens, from a folder. A GPU is added as its CDI description says
+(see `cdi`).
 """
 
 import os
@@ -53,7 +53,7 @@ from orchestrator.sandboxes.runc.image_folder import ImageFolder
 from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
 
 _INIT_PROGRAMS = ("docker-init", "tini-static", "catatonit")
-"""Static programs that reap zombies as process 1; the first that is there is taken."""
+"""Static programs that reap zombies as process 1; the first one that is installed is used."""
 _PROGRAMS = {
     "runc": "runc",
     "losetup": "mount",
@@ -62,13 +62,13 @@ _PROGRAMS = {
     "prlimit": "util-linux",
     "unshare": "util-linux",
 }
-"""The programs that are needed, with the Debian package of each."""
+"""The programs that this backend runs, with the Debian package of each."""
 _RUNTIME_FILES = frozenset({"/", bundle.INIT, bundle.HOSTS})
-"""What is mounted in a container besides what a policy names: all of it read-only."""
+"""The read-only mounts of every container besides those of its policy."""
 
 
 class RuncBackend(ImageBackend):
-    """Opens players as containers of runc."""
+    """Starts players as containers of runc."""
 
     name: ClassVar[str] = "runc"
 
@@ -85,10 +85,10 @@ class RuncBackend(ImageBackend):
         super().__init__(images)
         self._rootfs = RootfsImages(images, flattened)
         self._constants = ConstantFiles()
-        self._pending_cleanup = PendingCleanup()  # what could not be ended
+        self._pending_cleanup = PendingCleanup()  # sandboxes that could not be stopped
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
-        """Raises BackendUnavailable, with the remedy: no root, program, control groups, or description of a GPU."""
+        """Raises BackendUnavailable, with the remedy, without root, a program, control groups or a CDI file."""
         _require_runtime(runtime or Runtime.RUNC, gpus)
         if os.geteuid() != 0:
             raise BackendUnavailable("the runc backend mounts images, which only root may; use docker")
@@ -110,7 +110,7 @@ class RuncBackend(ImageBackend):
                 read_gpu_edits(gpu.uuid)
 
     def diagnose(self) -> list[Check]:
-        """Returns which version plays, and which limits really hold, tried in a container."""
+        """Returns runc's version, and which limits hold inside a container, as a probe program measures them."""
         try:
             self.require_available()
             image = self._known_image()
@@ -118,13 +118,13 @@ class RuncBackend(ImageBackend):
             return [Check("runc: available", CheckStatus.ABSENT, str(error), "see the message, if you want to use it")]
         start = None if image is None else partial(self.start, self_probe.probe_spec(image))
         origin = "of the Docker engine, flattened" if self._engine else "without an engine,"
-        found = Check(
+        available = Check(
             "runc: available", CheckStatus.OK, f"{runtime.version()}; images {origin} in {self._rootfs.folder}"
         )
-        return [found, self._diagnose_gvisor(image), *self_probe.run_probe(self.name, start)]
+        return [available, self._diagnose_gvisor(image), *self_probe.run_probe(self.name, start)]
 
     def _diagnose_gvisor(self, image: Image | None) -> Check:
-        """Returns whether gVisor's runsc is there, and what became of a small sandbox under it; it never raises."""
+        """Returns a check of gVisor's runsc: whether it is installed, and whether it ran a probe; it never raises."""
         name, remedy = "runc: runsc", "install runsc, for contests with `runtime: runsc`"
         try:
             _require_runtime(Runtime.RUNSC)
@@ -134,11 +134,11 @@ class RuncBackend(ImageBackend):
         return runtime_probe.probe_runtime(name, Runtime.RUNSC, image, self.start, "set `runtime: runc`")
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
-        """Returns the image: every sandbox has a mount of its own, of which the kernel knows nothing."""
+        """Returns the image itself: every sandbox has a new mount, for which the kernel has no state yet."""
         return image
 
     def start(self, spec: SandboxSpec) -> Sandbox:
-        """Starts a player; one that its image keeps from starting has ended before it began."""
+        """Starts a player. If its image prevents that, returns a `NeverStarted` sandbox."""
         self._pending_cleanup.run()
         _require_runtime(spec.policy.runtime, gpus=int(spec.device is not None))
         try:
@@ -147,22 +147,24 @@ class RuncBackend(ImageBackend):
             return retry_start(self._start_container, spec, error, self._known_image())
 
     def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Removes what dead orchestrators left, and what is left of our run that `ended_run`; returns how many things.
+        """Removes what dead orchestrators left, and what remains of our own run `ended_run`; spares `spare_run`.
+
+        Returns the number of things removed.
 
         Raises:
-            InfrastructureFault: something could not be removed; everything else was.
+            InfrastructureFault: something could not be removed; the rest was.
         """
         self._pending_cleanup.run()
         removed = constant_files.remove_dead_folders(Owner.current_process()) + cleanup.clean_up(spare_run, ended_run)
         return removed if ended_run is not None else removed + self._rootfs.remove_unknown()
 
     def _start_container(self, spec: SandboxSpec) -> Sandbox:
-        """Makes everything that a container needs, and starts it; where that fails, all of it is removed again.
+        """Makes everything that a container needs, and starts it; removes all of it again if that fails.
 
         Raises:
-            StartFailedError: runc does not start it.
-            SandboxLost: this machine lacks room, files or processes for it.
-            PolicyNotAppliedError: it started, weaker than it should be.
+            StartFailedError: the runtime did not start it.
+            SandboxLost: this machine lacks disk space, open files or processes for it.
+            PolicyNotAppliedError: it started with a missing or weaker control.
         """
         try:
             return self._make_container(spec)
@@ -186,16 +188,16 @@ class RuncBackend(ImageBackend):
                 raise SandboxLost(f"a control group cannot be made below {CGROUP_ROOT}")
             rollback.add(cgroup.close)
             files = BundleFiles(home / "rootfs", _init_program(), rootfs_images.hosts_file(image.parent))
-            described = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files, gpu)
+            oci_config = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files, gpu)
             pipes = StandardPipes.open()
             rollback.add(pipes.close_ours)
-            which = spec.policy.runtime
-            # For a GPU, runc and the hooks add files to the root before it becomes read-only; gVisor adds the places
-            # of all mounts.
-            writable = not spec.policy.read_only_root or spec.device is not None or which is Runtime.RUNSC
+            selected = spec.policy.runtime
+            # For a GPU, runc and the hooks add files to the root before it becomes read-only; gVisor creates all mount
+            # points.
+            writable = not spec.policy.read_only_root or spec.device is not None or selected is Runtime.RUNSC
             try:
                 started = runtime.start_container(
-                    home, home.name, described, image, pipes.theirs, runtime=which, writable=writable
+                    home, home.name, oci_config, image, pipes.theirs, runtime=selected, writable=writable
                 )
             finally:
                 pipes.close_theirs()
@@ -206,8 +208,8 @@ class RuncBackend(ImageBackend):
             return RuncContainer(home.name, started, pipes, cgroup, release, self._pending_cleanup)
 
     def _host(self, spec: SandboxSpec) -> HostLimits:
-        """Returns what the machine allows, with what a player does not see and what it sees instead."""
-        has_own_proc = spec.policy.runtime is Runtime.RUNSC  # gVisor's, in which nothing is the machine's
+        """Returns the host's limits, the paths to mask for this player, and the constant files that replace some."""
+        has_own_proc = spec.policy.runtime is Runtime.RUNSC  # gVisor's /proc shows nothing of the machine
         masks_constants = spec.policy.masked_proc and not has_own_proc
         return HostLimits(
             cpus=os.cpu_count() or 1,
@@ -219,7 +221,7 @@ class RuncBackend(ImageBackend):
 
 
 def _require_runtime(needed: Runtime, gpus: int = 0) -> None:
-    """Raises BackendUnavailable, with the remedy, if containers cannot be started with a runtime, or not with GPUs."""
+    """Raises BackendUnavailable, with the remedy, if a runtime is not supported here or cannot give players GPUs."""
     if needed not in runtime.COMMANDS:
         raise BackendUnavailable(f"the runc backend starts no containers with {needed}; use docker")
     if needed is Runtime.RUNSC and shutil.which(runtime.COMMANDS[needed][0]) is None:
@@ -229,20 +231,20 @@ def _require_runtime(needed: Runtime, gpus: int = 0) -> None:
 
 
 def _init_program() -> Path:
-    """Returns a static program that reaps zombies as process 1. Raises BackendUnavailable where there is none."""
-    found = next((path for name in _INIT_PROGRAMS if (path := shutil.which(name))), None)
-    if found is None:
+    """Returns a static program that reaps zombies as process 1. Raises BackendUnavailable if there is none."""
+    program = next((path for name in _INIT_PROGRAMS if (path := shutil.which(name))), None)
+    if program is None:
         raise BackendUnavailable("there is no static init program; install tini or docker.io, or use docker")
-    return Path(found)
+    return Path(program)
 
 
 def _require_applied(requested: RequestedPolicy, pid: int, name: str) -> None:
-    """Reads back a container that was just started, if its first process still lives. Raises PolicyNotAppliedError."""
+    """Verifies a container that was just started, if its first process still runs. Raises PolicyNotAppliedError."""
     view = ProcView.read_process(pid, name, masks=requested.masked_paths)
     if view is not None:
         claims = applied_policy.kernel_claims(requested, view, _RUNTIME_FILES)
-        if found := applied_policy.unmet_claims(claims):
-            raise PolicyNotAppliedError("runc", found)
+        if unmet := applied_policy.unmet_claims(claims):
+            raise PolicyNotAppliedError("runc", unmet)
 
 
 def _release(home: Path, uid: int) -> None:

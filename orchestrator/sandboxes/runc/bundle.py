@@ -1,7 +1,7 @@
-"""What a container is made of, as the OCI runtime specification describes it (config.json of a bundle).
+"""A container's configuration in the format of the OCI runtime specification (config.json of a bundle).
 
-Everything comes from the policy and from the little that is taken from an image; see `container_spec` for the same on
-Docker. No I/O here: the function is pure, and tests read what it returns.
+It comes from the policy and from the few settings that an image may make; `container_spec` does the same for Docker.
+The function is pure; tests read what it returns.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ from orchestrator.sandboxes.linux.host_limits import (
 from orchestrator.sandboxes.runc.cdi import GpuEdits
 
 INIT = "/dev/init"
-"""Where the reaper of zombies is in a container."""
+"""The path of the init program in a container."""
 HOSTS = "/etc/hosts"
 READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 CPU_PERIOD = 100_000
-"""Microseconds over which processor time is counted."""
+"""The period of the limit on processor time, in microseconds."""
 _VERSION = "1.0.2"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  the sandbox's own
 _HIDDEN = ("nosuid", "noexec", "nodev")
@@ -38,7 +38,7 @@ _NO_GPU = GpuEdits()
 
 @dataclass(frozen=True, slots=True)
 class BundleFiles:
-    """What of this machine a container is made from: its root file system, a static init program, its /etc/hosts."""
+    """The files of this machine for a container: its root file system, a static init program, its /etc/hosts."""
 
     rootfs: Path
     init: Path
@@ -54,17 +54,17 @@ def container_config(
     files: BundleFiles,
     gpu: GpuEdits = _NO_GPU,
 ) -> dict[str, Any]:
-    """Returns the description of one container.
+    """Returns the configuration of one container.
 
-    `cgroup` is its control group, as a path from the root. `gpu` is what it needs to use its GPU, if it has one. Limits
-    on processors and open files are lowered to what the machine has: asking for more would be an error.
+    `cgroup` is the path of its control group from the root. `gpu` are the additions for its GPU, if it has one. Limits
+    on processors and open files are lowered to what the machine has, because the kernel refuses more.
 
     Raises:
-        UsageError: the policy asks for what only an engine has: its own seccomp profile, or its logs.
+        UsageError: the policy asks for an engine's own seccomp profile or logs.
     """
     policy = spec.policy
     if policy.seccomp is Seccomp.ENGINE or policy.engine_logs:
-        raise UsageError("the seccomp profile and the logs of an engine are to be had on docker only")
+        raise UsageError("only the docker backend offers an engine's seccomp profile and logs")
     uid = uid if policy.user is User.UNIQUE else 0
     return {
         "ociVersion": _VERSION,

@@ -1,12 +1,12 @@
-"""GPUs by the Container Device Interface (CDI): what a container needs to use one.
+"""Reads what a container needs to use a GPU, from a description of the Container Device Interface (CDI).
 
 A CDI description is a file on the host. It lists device files, libraries of the driver, variables, and hooks, which are
 programs that the runtime runs to prepare the container's files. `nvidia-ctk cdi generate` writes the one for NVIDIA's
 GPUs. The format is version 0.8 of https://github.com/cncf-tags/container-device-interface, and earlier ones.
 
-Only root can write a description, so it is trusted as the driver is. It is applied as it stands, but for three
-things: every mount is read-only; a socket is not mounted, because a service of the host listens there; and no
-device file may be created.
+Only root can write a description, so it is trusted like the driver. It is applied unchanged, with three exceptions:
+every mount is read-only; a socket is not mounted, because a service of the host listens on it; and the container may
+not create device files.
 """
 
 import os
@@ -24,17 +24,17 @@ from orchestrator.domain.field_errors import first_field_error
 from orchestrator.errors import BackendUnavailable
 
 FOLDERS = (Path("/var/run/cdi"), Path("/etc/cdi"))
-"""Where descriptions are. A device in the first folder takes precedence, as the specification demands."""
+"""The folders of descriptions. A device in the first folder takes precedence, as the specification demands."""
 KIND = "nvidia.com/gpu"
 _REMEDY = "`nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml` writes it"
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _DESCRIPTIONS_KEPT = 8
-"""Each sandbox with a GPU needs the description, and reading it takes 60 ms."""
+"""The size of a cache: each sandbox with a GPU needs the description, and reading it takes 60 ms."""
 _READ_ONLY = ("rbind", "ro", "nosuid", "nodev", "rprivate")
 
 
 class _Described(BaseModel):
-    """Part of a description. A key that this module does not apply is an error: it may be there for protection."""
+    """Part of a description. A key that this module does not apply is an error, because it may be a restriction."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -89,14 +89,14 @@ class _Description(_Described):
 
 @dataclass(frozen=True, slots=True)
 class GpuEdits:
-    """What is added to a container's config.json for a GPU, as the OCI runtime specification writes it.
+    """Additions to a container's config.json for a GPU, in the format of the OCI runtime specification.
 
     Args:
         variables: environment variables, each `NAME=value`.
         devices: entries of `linux.devices`, the device files.
         rules: entries of `linux.resources.devices`, which allow their use.
         mounts: entries of `mounts`.
-        hooks: lists of hooks by the moment at which they run, the object `hooks`.
+        hooks: the object `hooks`: a list of hooks for each stage.
     """
 
     variables: tuple[str, ...] = ()
@@ -107,29 +107,29 @@ class GpuEdits:
 
 
 def read_gpu_edits(uuid: str, folders: Sequence[Path] = FOLDERS) -> GpuEdits:
-    """Returns what a container needs to use the GPU with this UUID.
+    """Returns the additions for the GPU with this UUID.
 
     Raises:
         BackendUnavailable: no description names it, a description cannot be read or applied, or the host lacks a file
             that it names.
     """
     for folder in folders:
-        found = [
+        matches = [
             (description.container_edits, device.container_edits)
             for description in _read_descriptions(folder)
             for device in description.devices
             if device.name == uuid
         ]
-        if len(found) > 1:
+        if len(matches) > 1:
             raise BackendUnavailable(f"two descriptions in {folder} name the GPU {uuid}; remove one of them")
-        if found:
-            return _to_oci(found[0])
-    places = " or ".join(str(folder) for folder in folders)
-    raise BackendUnavailable(f"no CDI description in {places} names the GPU {uuid}; {_REMEDY}")
+        if matches:
+            return _to_oci(matches[0])
+    searched = " or ".join(str(folder) for folder in folders)
+    raise BackendUnavailable(f"no CDI description in {searched} names the GPU {uuid}; {_REMEDY}")
 
 
 def _read_descriptions(folder: Path) -> Iterator[_Description]:
-    """Yields the descriptions of GPUs in a folder, by their file names."""
+    """Yields the descriptions of GPUs in a folder, sorted by file name."""
     for path in sorted(folder.glob("*")):
         if path.suffix in _SUFFIXES:
             description = _read_description(path)
@@ -140,10 +140,10 @@ def _read_descriptions(folder: Path) -> Iterator[_Description]:
 def _read_description(path: Path) -> _Description | None:
     """Returns the description in a file; None if it describes something other than GPUs."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise BackendUnavailable(f"the CDI description {path} cannot be read: {error}") from error
-    return _parse_description(path, found.st_mtime_ns, found.st_size)
+    return _parse_description(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=_DESCRIPTIONS_KEPT)
@@ -168,7 +168,7 @@ def _parse_description(path: Path, changed: int, size: int) -> _Description | No
 
 
 def _to_oci(parts: Sequence[_Edits]) -> GpuEdits:
-    """Returns the edits of a description and of one of its devices together."""
+    """Merges the edits of a description and of one of its devices."""
     nodes = [node for part in parts for node in part.device_nodes]
     hooks: dict[str, list[dict[str, Any]]] = {}
     for hook in (hook for part in parts for hook in part.hooks):
@@ -201,17 +201,17 @@ def _to_oci(parts: Sequence[_Edits]) -> GpuEdits:
 
 
 def _device(node: _DeviceNode) -> dict[str, Any]:
-    """Returns a device file. What the description leaves open is as it is on the host. Raises OSError."""
-    found = Path(node.host_path or node.path).stat()
-    kind = "b" if stat.S_ISBLK(found.st_mode) else "c"
+    """Returns a device file. It copies what the description leaves open from the host's file. Raises OSError."""
+    status = Path(node.host_path or node.path).stat()
+    kind = "b" if stat.S_ISBLK(status.st_mode) else "c"
     return {
         "path": node.path,
         "type": node.type or kind,
-        "major": node.major or os.major(found.st_rdev),
-        "minor": node.minor if node.major else os.minor(found.st_rdev),
-        "fileMode": stat.S_IMODE(found.st_mode) if node.file_mode is None else node.file_mode,
-        "uid": found.st_uid if node.uid is None else node.uid,
-        "gid": found.st_gid if node.gid is None else node.gid,
+        "major": node.major or os.major(status.st_rdev),
+        "minor": node.minor if node.major else os.minor(status.st_rdev),
+        "fileMode": stat.S_IMODE(status.st_mode) if node.file_mode is None else node.file_mode,
+        "uid": status.st_uid if node.uid is None else node.uid,
+        "gid": status.st_gid if node.gid is None else node.gid,
     }
 
 

@@ -1,4 +1,4 @@
-"""What dead orchestrators left of their containers, and what is left of a run that ended."""
+"""Removes what dead orchestrators or an ended run left of their containers."""
 
 import shutil
 from pathlib import Path
@@ -9,27 +9,27 @@ from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
 from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 
 RUN_FOLDER = Path("/run/sparring")
-"""Where each container has a folder, named by its tag, while it lives."""
+"""Has a folder for each running container, named by its tag."""
 
 
 def clean_up(spare_run: str | None, ended_run: str | None, folder: Path = RUN_FOLDER) -> int:
-    """Removes control groups with what lives in them, and folders; see `Backend.clean_up`.
+    """Kills processes, and removes control groups and folders; see `Backend.clean_up`.
 
-    Returns how many things it removed.
+    Returns the number of things removed.
     """
     current = Owner.current_process()
-    spared, over = (None if run is None else process_tree.run_digest(run) for run in (spare_run, ended_run))
-    failed = DeferredErrors()  # one thing that cannot be ended keeps none of the others here
-    removed = parent_cgroup.remove_dead_cgroups(current, failed, spared, ended_run=over)
+    spared, ended = (None if run is None else process_tree.run_digest(run) for run in (spare_run, ended_run))
+    errors = DeferredErrors()  # one thing that cannot be removed does not keep the others
+    removed = parent_cgroup.remove_dead_cgroups(current, errors, spared, ended_run=ended)
     for home in sorted(folder.glob("sparring-*")):
         tag = process_tree.ProcessTag.parse(home.name)
         if tag is None or tag.run_digest == spared:
             continue
-        if tag.run_digest == over or tag.owner(current).state_seen_by(current) is OwnerState.DEAD:
-            with failed.collect():
+        if tag.run_digest == ended or tag.owner(current).state_seen_by(current) is OwnerState.DEAD:
+            with errors.collect():
                 remove_home(home)
                 removed += 1
-    failed.raise_first()
+    errors.raise_first()
     return removed
 
 

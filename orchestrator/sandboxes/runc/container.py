@@ -1,4 +1,4 @@
-"""One container as a sandbox: three pipes, the process id of its first process, and its control group."""
+"""One container as a sandbox: its three pipes, its first process, and its control group."""
 
 import ctypes
 import os
@@ -24,9 +24,9 @@ _SET_CHILD_SUBREAPER = 36
 
 @cache
 def become_subreaper() -> None:
-    """Makes this process the parent of every orphan below it, such as a container's first process once runc has ended.
+    """Makes this process the parent of its orphaned descendants, such as a container's first process after runc exited.
 
-    Only a parent is told by the kernel how a process ended. Raises SandboxLost where the kernel refuses.
+    The kernel reports how a process ended only to its parent. Raises SandboxLost if the kernel refuses.
     """
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
@@ -40,9 +40,9 @@ class RuncContainer(ProcessPipes):
         container: its name.
         started: its processes.
         pipes: its three pipes.
-        cgroup: the group above its own.
-        release: called once, when nothing of it lives any more.
-        pending: ends it again later, where that failed.
+        cgroup: the parent of its control group.
+        release: called once, after all its processes have ended.
+        pending: stops the sandbox later if `stop` failed.
     """
 
     def __init__(
@@ -59,24 +59,24 @@ class RuncContainer(ProcessPipes):
         self._release, self._stop = release, StopOnce(self._end, pending)
         self._started_at = time.monotonic()
         self._ended_at: float | None = None
-        self._itself: bool | None = None  # whether it ended by itself; None until `stop` looks
-        self._status: int | None = None  # its wait status, once it was waited for
+        self._ended_itself: bool | None = None  # whether the player exited by itself; None until `stop` checks
+        self._status: int | None = None  # exit code or minus the signal, after the process was waited for
         self._memory = ThrashingDetector(cgroup.file_cache)
-        self._is_starved = False  # we ended it, because its memory was used up
+        self._is_starved = False  # whether we killed it because it was thrashing
 
     def stop(self) -> Exit:
-        """Ends the container and removes what it used; see `Sandbox.stop`.
+        """Kills the container and removes what it used; see `Sandbox.stop`.
 
         Raises:
-            SandboxLost: something of it survives. A second call tries again.
+            SandboxLost: a process of it survived. A second call tries again.
         """
         return self._stop()
 
     def _sample(self) -> None:
-        """Does nothing: the group above its own keeps the counters."""
+        """Does nothing: the parent control group keeps the counters."""
 
     def _wait_once(self, seconds: float, *, writing: bool = False) -> None:
-        """Waits once, but not for long; ends a player whose memory is used up."""
+        """Polls once, for at most `SAMPLE_SECONDS`; kills a player that is thrashing."""
         super()._wait_once(min(seconds, SAMPLE_SECONDS), writing=writing)
         self._end_if_starved()
 
@@ -86,7 +86,7 @@ class RuncContainer(ProcessPipes):
             self._kill()
 
     def _wait_for_end(self, seconds: float) -> bool:
-        """Returns whether its first process has ended, waiting for at most so long."""
+        """Waits until the first process has ended, for at most `seconds`; returns whether it has."""
         until = time.monotonic() + seconds
         while not self._wait_for_exit(max(0.0, min(SAMPLE_SECONDS, until - time.monotonic()))):
             if time.monotonic() >= until:
@@ -95,28 +95,28 @@ class RuncContainer(ProcessPipes):
         return True
 
     def _end(self) -> Exit:
-        if self._itself is None:
-            # Without its pipes it is most likely about to end by itself, and its exit code says more than our kill.
-            self._itself = self._wait_for_end(_GRACE_SECONDS if self._stdout_ended or self._stdin_broken else 0)
+        if self._ended_itself is None:
+            # A player that closed its pipes is probably exiting, and its own exit code is more useful than our kill.
+            self._ended_itself = self._wait_for_end(_GRACE_SECONDS if self._stdout_ended or self._stdin_broken else 0)
             self._ended_at = time.monotonic()
         self._close_stdin()
         if self._status is None:
             self._status = self._kill_and_wait()
         usage = self._cgroup.usage()
-        self._cgroup.close()  # kills what is left of it: the end of a first process ends all others, in a moment
+        self._cgroup.close()  # the end of the first process kills all others soon; this kills them now
         self._close_pipes()
         self._release()
         code = self._status if self._status >= 0 else 128 - self._status
         kills = 0 if usage is None else usage.kills
         if kills or self._is_starved:
             ending = Ending.OUT_OF_MEMORY
-        elif not self._itself:
+        elif not self._ended_itself:
             ending = Ending.STOPPED
         else:
             ending = Ending.CLEAN if code == 0 else Ending.CRASHED
         return Exit(
             ending=ending,
-            code=code if self._itself else None,
+            code=code if self._ended_itself else None,
             wall_seconds=(self._ended_at or self._started_at) - self._started_at,
             cpu_seconds=None if usage is None else usage.cpu_seconds,
             peak_bytes=None if usage is None else usage.peak_bytes,
@@ -133,27 +133,27 @@ class RuncContainer(ProcessPipes):
             signal.pidfd_send_signal(self._pidfd, self._started.kill_signal)
 
     def _kill_and_wait(self) -> int:
-        """Ends the first process, and with it all others; returns its exit code, or minus the signal that ended it."""
+        """Kills the first process, and thereby all others; returns its exit code, or minus the signal that ended it."""
         if not self._ended:
             self._kill()
             if not self._wait_for_exit(_KILL_SECONDS):
                 raise SandboxLost(
                     f"process {self._started.pid} of container {self._container} survives SIGKILL; end it by hand"
                 )
-        # Not waitpid: a process that has itself traced is stopped for its parent, and has not ended.
+        # Not waitpid: it would also report that a traced process stopped, which is not its end.
         try:
-            found = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
         except ChildProcessError as error:
             raise SandboxLost(
                 f"the kernel does not say how container {self._container} ended; start this program with the signal "
                 "SIGCHLD at its default, not ignored"
             ) from error
-        assert found is not None  # noqa: S101  it is only where nobody waits
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        assert result is not None  # noqa: S101  None is returned only with WNOHANG
+        return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
 def kill_container(started: StartedContainer) -> None:
-    """Kills a container that was just started, and waits for its child of ours."""
+    """Kills a container that was just started, and waits for `started.child`."""
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(started.child, started.kill_signal)
         os.waitid(os.P_PID, started.child, os.WEXITED)

@@ -1,6 +1,6 @@
-"""A store of images in a folder, for machines without a Docker engine. Images arrive as archives, and runc plays them.
+"""A store of images in a folder, for machines without a Docker engine. Images come from archives, and runc runs them.
 
-An image is a folder that is named by its id. `rootfs.tar` has its merged layers (`image_files.flatten`), and
+Each image is a folder whose name is the image's id. `rootfs.tar` has its merged layers (`image_files.flatten`), and
 `image.json` what an engine would report about it. `tags.json` has the names. A process holds the lock while it changes
 the store.
 """
@@ -28,11 +28,11 @@ from orchestrator.sandboxes.image_files.flatten import FlattenedImage
 from orchestrator.sandboxes.runc.image_storage import locked, require_disk_space
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What the kernel calls a machine, and what images call it where that is another name."""
+"""The kernel's names of architectures, with the names that images use."""
 _ID = re.compile(r"sha256:[0-9a-f]{64}")
 _MOUNT_FOLDERS = ("/dev", "/etc", "/proc", "/sys", "/tmp")  # noqa: S108  the image's own
 _MOUNT_FILES = ("/etc/hosts",)
-"""Where a container has mounts: an engine makes these in each of its own."""
+"""Mount points of a container. An engine creates them in each of its containers."""
 _TAR_TYPE = "application/vnd.oci.image.layer.v1.tar"
 _PIECE_BYTES = 1024 * 1024
 _STREAM_OVERHEAD_BYTES = 256 * 1024**2
@@ -44,7 +44,7 @@ _ENGINE_NEEDED = (
 
 
 def default_folder() -> Path:
-    """Returns where this user's images are kept."""
+    """Returns the folder of this user's images."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "sparring" / "images"
 
 
@@ -58,36 +58,36 @@ class ImageFolder:
         self.folder = folder
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
-        """Returns what is known of an image by its name or id; None when there is none."""
+        """Returns the description of an image by its name or id; None if there is none."""
         identity = reference if _ID.fullmatch(reference) else self._tags().get(reference, "")
         path = self._path(identity) / "image.json"
         if not identity or not path.exists():
             return None
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return found
+        image: dict[str, Any] = json.loads(path.read_bytes())
+        return image
 
     def images(self, pattern: str) -> list[Mapping[str, Any]]:
-        """Returns the images with such a name."""
+        """Returns the images whose name matches a pattern."""
         tags = self._tags()
         names = (name for name in tags if fnmatch.fnmatchcase(name.partition(":")[0], pattern))
         return [{"Id": tags[name], "RepoTags": [name]} for name in names]
 
     def architecture(self) -> str:
-        """Returns this machine's architecture as images spell it."""
+        """Returns this machine's architecture in the notation of images, such as `amd64`."""
         machine = platform.machine()
         return _ARCHITECTURES.get(machine, machine)
 
     def file_problems(self, image: Mapping[str, Any], config: ImageConfig) -> list[Problem]:
-        """Returns what of an image's files keeps it from playing: its stream is read, header by header."""
+        """Returns the problems in an image's files that prevent it from playing; reads its tar stream."""
         size = int(image["Size"])
         try:
             merged = layer_files.read_layer(self._pieces(image), _TAR_TYPE, layer_files.RemainingBytes(files=size))
         except (layer_files.UnreadableError, layer_files.TooLargeError) as error:
-            return [Problem("image", f"its files cannot be looked at: {error}", image_config.REMEDY)]
+            return [Problem("image", f"its files cannot be read: {error}", image_config.REMEDY)]
         return file_checks.judged(merged.look, config, self.architecture())
 
     def facts(self, image: Mapping[str, Any], problems: Sequence[Problem], *, files: bool) -> ImageFacts:
-        """Returns what an image is, and with `files` what lies in it."""
+        """Returns facts about an image, and about its files if `files`."""
         tree = None
         if files:
             tree = image_facts.read_image_tree(self._pieces(image), int(image["Size"]) + _STREAM_OVERHEAD_BYTES)
@@ -96,7 +96,7 @@ class ImageFolder:
 
     @contextmanager
     def export(self, image: Mapping[str, Any], working_folder: str) -> Iterator[Iterator[bytes]]:  # noqa: ARG002
-        """Gives an image's files as one tar stream. The working folder was made when the image was brought in."""
+        """Yields an image's files as one tar stream. `load` already created the working folder."""
         yield self._pieces(image)
 
     def store(self) -> "ImageFolder":
@@ -110,20 +110,20 @@ class ImageFolder:
         return image_config.normalise_config(config)
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
-        """Brings an image in under this tag and returns its id; see `ImageStore.load`."""
+        """Loads an image under this tag and returns its id; see `ImageStore.load`."""
         text = image_config.normalise_layered_config(config, layers)
         identity = digest(text)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self.folder / "lock"):
-            for left in self.folder.glob(f"{_UNFINISHED}*"):  # of a command that was killed
-                shutil.rmtree(left, ignore_errors=True)
+            for unfinished in self.folder.glob(f"{_UNFINISHED}*"):  # left by a command that was killed
+                shutil.rmtree(unfinished, ignore_errors=True)
             if not self._path(identity).exists():
                 self._write(identity, json.loads(text), layers)
             self._write_tags(self._tags() | {tag: identity})
         return identity
 
     def untag(self, tag: str) -> None:
-        """Takes a tag away, and the image with its last one."""
+        """Removes a tag, and with its last tag the image."""
         if not self.folder.exists():
             return
         with locked(self.folder / "lock"):
@@ -134,17 +134,17 @@ class ImageFolder:
                 shutil.rmtree(self._path(identity), ignore_errors=True)
 
     def build(self, request: BuildRequest, on_line: Callable[[str], None]) -> NoReturn:
-        """Raises UsageError: there is no builder."""
+        """Raises UsageError, because there is no builder."""
         del request, on_line
         raise UsageError(_ENGINE_NEEDED.format("built"))
 
     def save(self, reference: str) -> NoReturn:
-        """Raises UsageError: the layers are not kept."""
+        """Raises UsageError, because the layers are not kept."""
         del reference
         raise UsageError(_ENGINE_NEEDED.format("packed"))
 
     def push(self, image: str, name: str, login: tuple[str, str] | None) -> NoReturn:
-        """Raises UsageError: the layers are not kept."""
+        """Raises UsageError, because the layers are not kept."""
         del image, name, login
         raise UsageError(_ENGINE_NEEDED.format("pushed"))
 
@@ -153,26 +153,26 @@ class ImageFolder:
 
     def _tags(self) -> dict[str, str]:
         path = self.folder / "tags.json"
-        found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
-        return found
+        tags: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+        return tags
 
     def _write_tags(self, tags: Mapping[str, str]) -> None:
         write_whole(self.folder / "tags.json", json.dumps(tags, indent=1).encode())
 
     def _write(self, identity: str, config: Mapping[str, Any], layers: Sequence[ImageLayer]) -> None:
-        """Writes an image whole or not at all."""
+        """Writes an image completely or not at all."""
         require_disk_space(self.folder, sum(layer.size for layer in layers))
         files = FlattenedImage(layers)
-        used, problems = read_image_config({"Config": config["config"]})
-        # What is refused is never started, and its working folder may lead anywhere.
-        for path in (*_MOUNT_FOLDERS, *(() if problems else (posixpath.normpath(used.folder),))):
+        player_config, problems = read_image_config({"Config": config["config"]})
+        # A refused image never starts, and its working folder may be any path.
+        for path in (*_MOUNT_FOLDERS, *(() if problems else (posixpath.normpath(player_config.folder),))):
             files.add_folder(path)
         for path in _MOUNT_FILES:
             files.add_file(path)
-        made = self.folder / f"{_UNFINISHED}{self._path(identity).name}"
-        made.mkdir(mode=0o700)
+        unfinished = self.folder / f"{_UNFINISHED}{self._path(identity).name}"
+        unfinished.mkdir(mode=0o700)
         try:
-            with (made / "rootfs.tar").open("xb") as file:
+            with (unfinished / "rootfs.tar").open("xb") as file:
                 for piece in files.tar_pieces():
                     file.write(piece)
                 size = file.tell()
@@ -180,12 +180,12 @@ class ImageFolder:
                 os.fsync(file.fileno())
             facts = {"Id": identity, "Architecture": config["architecture"], "Os": config["os"], "Size": size}
             facts |= {"Config": config["config"], "LayerSizes": [layer.size for layer in layers]}
-            write_whole(made / "image.json", json.dumps(facts, indent=1).encode())
-            made.rename(self._path(identity))
+            write_whole(unfinished / "image.json", json.dumps(facts, indent=1).encode())
+            unfinished.rename(self._path(identity))
         except OSError as error:
             raise InfrastructureFault(f"an image cannot be kept in {self.folder}: {error}; free space there") from error
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def _pieces(self, image: Mapping[str, Any]) -> Iterator[bytes]:
         try:

@@ -1,4 +1,4 @@
-"""What folders of images need that orchestrators share: one writer at a time, and room for what it writes."""
+"""A lock and a check of disk space for folders of images that several orchestrators share."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.errors import InfrastructureFault
 
 MIN_FREE_BYTES = 1024**3
-"""Bytes that stay free on a disk where images are written."""
+"""Bytes that stay free on the disk of a folder of images."""
 
 
 @contextmanager
@@ -21,9 +21,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def require_disk_space(folder: Path, size: int) -> None:
-    """Raises InfrastructureFault if a folder's disk has no room for an image of `size` bytes."""
-    found = os.statvfs(folder)
-    free = found.f_bavail * found.f_frsize
+    """Raises InfrastructureFault if a folder's disk has no space for an image of `size` bytes."""
+    status = os.statvfs(folder)
+    free = status.f_bavail * status.f_frsize
     if free < size + MIN_FREE_BYTES:
         raise InfrastructureFault(
             f"{folder} has {free} bytes free; an image of {size} is flattened there, and {MIN_FREE_BYTES} stay free: "

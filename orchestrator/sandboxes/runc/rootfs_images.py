@@ -1,8 +1,7 @@
-"""Images as read-only file systems, each in one file, and their mounts.
+"""Makes and caches a read-only file system of each image, in one squashfs file.
 
-An image is flattened once into a squashfs file. Each sandbox mounts that file over its own loop device, so that it has
-its own inodes and directory entries: what the kernel remembers of a sandbox's look-ups and reads ends with its mount,
-and no other sandbox of the same image can find it.
+Each sandbox mounts that file over its own loop device, and so has its own inodes and directory entries. The kernel's
+state about a sandbox's look-ups and reads ends with its mount, and no other sandbox of the same image can observe it.
 """
 
 import itertools
@@ -23,18 +22,18 @@ from orchestrator.sandboxes.image_files.image_admission import ImageCollection
 from orchestrator.sandboxes.runc.image_storage import locked, require_disk_space
 
 CACHE_BYTES = 20 * 1024**3
-"""The files take about so much together: those that were not used for longest go first."""
+"""The approximate size of the cache in bytes; the least recently used files are removed first."""
 _IN_USE_SECONDS = 3600.0
-"""A file that was asked for in the last hour stays: somebody may be about to mount it."""
+"""A file that was requested in the last hour is kept: an orchestrator may be about to mount it."""
 _HOSTS = b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
 _NOBODY = 65534
 _BUILD_SECONDS = 1800.0
 _MAX_BUILD_MEMORY = 2 * 1024**3
-_MAX_WORDS = 64 * 1024
+_MAX_LOG_BYTES = 64 * 1024
 
 
 def cache_folder() -> Path:
-    """Returns where this user's file system images are kept."""
+    """Returns the folder of this user's file system images."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparring" / "rootfs"
 
 
@@ -45,10 +44,10 @@ class RootfsImages:
         self._images, self.folder = images, folder
 
     def file(self, image_id: str, working_folder: str) -> Path:
-        """Returns an image's file; makes it where it is not there.
+        """Returns an image's file; makes it if it does not exist.
 
         Raises:
-            InfrastructureFault: there is no such image, the disk has no room, or the file cannot be made.
+            InfrastructureFault: there is no such image, the disk is too full, or the file cannot be made.
         """
         path = self.folder / f"{image_id.removeprefix('sha256:')}.squashfs"
         if not path.exists():
@@ -57,12 +56,12 @@ class RootfsImages:
                 if not path.exists():
                     self._make(image_id, working_folder, path)
                     self._remove_unused()
-        with suppress(OSError):  # it is only noted when it was asked for last
+        with suppress(OSError):  # the time of last use only decides what `_remove_unused` removes
             os.utime(path)
         return path
 
     def remove_unknown(self) -> int:
-        """Removes the files of images that are gone; returns how many."""
+        """Removes the files of images that no longer exist; returns how many."""
         removed = 0
         for path in self.folder.glob("*.squashfs"):
             if self._images.image(f"sha256:{path.stem}") is None:
@@ -72,14 +71,14 @@ class RootfsImages:
         return removed
 
     def _remove_unused(self) -> None:
-        """Removes what was not used for longest until the rest is within bounds. What is mounted stays mounted."""
-        found = []
+        """Removes the least recently used files until the rest fits `CACHE_BYTES`. Mounted files stay mounted."""
+        files = []
         for path in self.folder.glob("*.squashfs"):
-            with suppress(OSError):  # another orchestrator removes, too
-                state = path.stat()
-                found.append((state.st_mtime, state.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for used_at, size, path in sorted(found):
+            with suppress(OSError):  # another orchestrator may remove files, too
+                status = path.stat()
+                files.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for used_at, size, path in sorted(files):
             if total <= CACHE_BYTES or used_at > time.time() - _IN_USE_SECONDS:
                 return
             path.unlink(missing_ok=True)
@@ -95,24 +94,24 @@ class RootfsImages:
 
 
 def _write_squashfs(tar: Iterator[bytes], path: Path) -> None:
-    """Writes a tar stream as a squashfs file, whole or not at all."""
-    made = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    """Writes a tar stream as a squashfs file, completely or not at all."""
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
-        with made.open("xb") as file:
+        with unfinished.open("xb") as file:
             os.fchown(file.fileno(), _NOBODY, _NOBODY)
             _run_mksquashfs(tar, file.fileno())
             os.fchown(file.fileno(), 0, 0)
             os.fchmod(file.fileno(), 0o400)
             os.fsync(file.fileno())
-        made.rename(path)
+        unfinished.rename(path)
     finally:
-        made.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def _tmp_entry() -> bytes:
-    """Returns the entry of a folder /tmp, on which ours is mounted; the image's own, where it has one, is passed over.
+    """Returns the entry of the folder /tmp, a mount point; mksquashfs ignores the image's own entry, if it has one.
 
-    An engine makes the other places of mounts in each container by itself.
+    An engine creates the other mount points in each container.
     """
     entry = tarfile.TarInfo("tmp")
     entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
@@ -120,9 +119,9 @@ def _tmp_entry() -> bytes:
 
 
 def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
-    """Has mksquashfs read a tar stream and write to an open file.
+    """Runs mksquashfs, which reads a tar stream and writes to an open file descriptor.
 
-    It reads what strangers made, so it runs as nobody.
+    The input is hostile, so it runs as the user nobody.
     """
     command = [
         "prlimit",
@@ -133,16 +132,16 @@ def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
         f"/proc/self/fd/{output}",
         "-tar",
     ]
-    # Each sandbox would unpack the files again, so they are neither compressed nor packed together.
+    # Each sandbox would decompress the files again, so they are neither compressed nor packed into fragments.
     command += ["-comp", "lz4", "-noD", "-noF", "-no-fragments"]
     command += ["-no-xattrs", "-noappend", "-quiet", "-no-progress", "-mem", "256M"]
     with (
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as log,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
             cwd="/",
             env={"PATH": os.environ.get("PATH", os.defpath)},
             pass_fds=[output],
@@ -151,27 +150,27 @@ def _run_mksquashfs(tar: Iterator[bytes], output: int) -> None:
             extra_groups=[],
         ) as process,
     ):
-        assert process.stdin is not None  # noqa: S101  it was asked for
+        assert process.stdin is not None  # noqa: S101  stdin is a pipe
         try:
-            with suppress(BrokenPipeError):  # its end says why
+            with suppress(BrokenPipeError):  # it exited; its exit code and log tell why
                 for piece in tar:
                     process.stdin.write(piece)
-            with suppress(BrokenPipeError):  # of what was not yet written
+            with suppress(BrokenPipeError):  # close writes what is still buffered
                 process.stdin.close()
             code = process.wait(_BUILD_SECONDS)
         except BaseException:
             process.kill()
             raise
-        said.seek(0)
-        words = printable(said.read(_MAX_WORDS).decode("utf-8", "replace"), 600)
+        log.seek(0)
+        message = printable(log.read(_MAX_LOG_BYTES).decode("utf-8", "replace"), 600)
     if code:
-        raise InfrastructureFault(f"an image cannot be flattened: mksquashfs ended with code {code}: {words}")
+        raise InfrastructureFault(f"an image cannot be flattened: mksquashfs ended with code {code}: {message}")
 
 
 def hosts_file(folder: Path) -> Path:
-    """Returns the /etc/hosts of every container, kept with the images; makes it where it is not there.
+    """Returns the /etc/hosts of every container, next to the images; makes it if it does not exist.
 
-    It is one file for all, since a player sees where its files were mounted from.
+    All containers share one file, because a player can see the source path of a mount.
     """
     path = folder / "hosts"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""The programs runc and runsc (gVisor): how a container is started with one, and what its failures mean."""
+"""Starts a container with runc or runsc (gVisor), and determines whose fault a failed start is."""
 
 import json
 import os
@@ -19,9 +19,9 @@ from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.retry_start import StartFailedError
 
 COMMANDS: Mapping[Runtime, tuple[str, ...]] = {Runtime.RUNC: ("runc",), Runtime.RUNSC: ("runsc", "--network=none")}
-"""The runtimes that containers are started with here, each with the options that it always gets."""
+"""The supported runtimes, each with its fixed options."""
 _LOG, _MOUNT_LOG, _PID = "runtime.log", "mount.log", "pid"
-"""The files in a container's folder in which the runtime and the mount log, and the runtime writes the process id."""
+"""Files in a container's folder: the logs of the runtime and of the mount script, and the runtime's pid file."""
 _SUBREAPER = Path(__file__).with_name("subreaper.py")
 _START_SECONDS = 60.0
 _EXEC_SECONDS = 10.0
@@ -44,12 +44,12 @@ exec 2>&3 3>&-
 shift 4
 exec "$@"
 """
-"""A shell script: mounts image $1 in folder $4 of $2, logs to $3 why it cannot, and becomes the rest of its words.
+"""A shell script: mounts image $1 on folder $4 of $2, logs failures to $3, and executes its remaining arguments.
 
-The loop device is a new one for each mount: mount itself would take one that has the file already, and with it the
-file system in memory of another sandbox. Detached while it is in use, it goes with its last mount.
+It attaches a new loop device for each mount. `mount` itself would reuse one that has the file already, and with it the
+cached file system of another sandbox. A device that is detached while in use is removed with its last mount.
 """
-# What lies in the way in an image, or is not in it: the same on every try, so not ours to retry.
+# The image has a file that is in the way, or lacks one: no retry can change that.
 _UNFIT_IMAGE = re.compile(
     r"chdir to cwd|executable file not found|exec format error|not a directory|no such file or directory|"
     r"outside of rootfs|cannot mkdir|permission denied",
@@ -58,7 +58,7 @@ _UNFIT_IMAGE = re.compile(
 _NO_ROOM = re.compile(
     r"(no space left on device|cannot allocate memory|resource temporarily unavailable)\W*$", re.IGNORECASE
 )
-"""How a failure for lack of room ends; before that there may be names that are a submission's."""
+"""Matches only the end of a message: the names before it may come from a submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StartedContainer:
 
     Args:
         pid: its first process.
-        child: the child of ours that ends as the container ends: its first process, or gVisor's subreaper.
+        child: the child of this process that ends when the container ends: its first process, or gVisor's subreaper.
         kill_signal: the signal to `child` that kills the container.
     """
 
@@ -88,31 +88,31 @@ def start_container(
 ) -> StartedContainer:
     """Starts a container with these standard streams.
 
-    The image is mounted in a mount namespace that no other process sees and that ends as soon as the container has its
-    own. So no mount is left behind, even if a process is killed at any moment. The caller becomes the parent of the
-    first process, or of gVisor's subreaper, being a subreaper itself (see `become_subreaper`).
+    The image is mounted in a private mount namespace, which ends as soon as the container has its own. So no mount is
+    left behind, even if a process is killed at any moment. The caller has to be a subreaper (see `become_subreaper`):
+    it becomes the parent of the first process, or of gVisor's subreaper.
 
     Args:
-        home: a folder of its own, where its description and the runtime's state of it are kept.
-        name: what the runtime and its control group call it.
-        config: its description; its root is `home/rootfs`.
-        image: a squashfs file. Its loop device goes with the last mount of it.
-        stdio: what becomes its stdin, stdout and stderr.
+        home: the container's folder, for its configuration and the runtime's state.
+        name: its name for the runtime and its control group.
+        config: its configuration; its root is `home/rootfs`.
+        image: a squashfs file. Its loop device is removed with its last mount.
+        stdio: the file descriptors that become its stdin, stdout and stderr.
         runtime: the program that starts it, one of `COMMANDS`.
-        writable: whether the root can be written to; what is written lies in `home`.
+        writable: whether the root is writable; the container's changes are stored in `home`.
 
     Raises:
-        StartFailedError: the image, or what the runtime does with it, keeps it from starting.
-        SandboxLost: the image cannot be mounted, the runtime cannot be run, hangs, or the machine lacks room.
+        StartFailedError: the runtime refused to start the image.
+        SandboxLost: the image cannot be mounted, the runtime cannot be run or hangs, or the machine is out of space.
     """
     for folder in ("rootfs", *(("lower", "upper", "work") if writable else ())):
         (home / folder).mkdir()
     (home / "config.json").write_text(json.dumps(config), "utf-8")
-    words = _start_command(home, name, image, runtime, writable=writable)
+    command = _start_command(home, name, image, runtime, writable=writable)
     stdin, stdout, stderr = stdio
     try:
         done = subprocess.run(
-            words,
+            command,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -123,14 +123,14 @@ def start_container(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxLost(f"{runtime} cannot start a container: {error}") from error
     if done.returncode == _MOUNT_FAILED:
-        said = printable((home / _MOUNT_LOG).read_text("utf-8", "replace"), 600)
-        raise SandboxLost(f"an image cannot be mounted: {said}")
+        message = printable((home / _MOUNT_LOG).read_text("utf-8", "replace"), 600)
+        raise SandboxLost(f"an image cannot be mounted: {message}")
     if done.returncode:
         errors = _logged_errors(home / _LOG)
-        said = printable("; ".join(errors), 600) if errors else "it said nothing"
+        message = printable("; ".join(errors), 600) if errors else "it logged no error"
         if any(_NO_ROOM.search(error) for error in errors):
-            raise SandboxLost(f"{runtime} failed to start a container: {said}")
-        raise StartFailedError(f"{runtime} failed to start it: {said}", unfit=bool(_UNFIT_IMAGE.search(said)))
+            raise SandboxLost(f"{runtime} failed to start a container: {message}")
+        raise StartFailedError(f"{runtime} failed to start it: {message}", unfit=bool(_UNFIT_IMAGE.search(message)))
     pid = int((home / _PID).read_text("ascii"))
     if runtime is Runtime.RUNSC:
         return StartedContainer(pid, int((home / "subreaper").read_text("ascii")), signal.SIGTERM)
@@ -138,25 +138,25 @@ def start_container(
 
 
 def _start_command(home: Path, name: str, image: Path, runtime: Runtime, *, writable: bool) -> list[str]:
-    """Returns the words that mount an image and start a container from it; see `start_container`."""
-    words = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c"]
+    """Returns the argument vector that mounts an image and starts a container from it; see `start_container`."""
+    command = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c"]
     if runtime is Runtime.RUNSC:
-        words = [sys.executable, "-I", "-S", str(_SUBREAPER), str(home), *words]
-    words += [_MOUNT, "sh", str(image), str(home), str(home / _MOUNT_LOG), "lower" if writable else "rootfs"]
-    words += [*COMMANDS[runtime], "--root", str(home / "state"), "--log", str(home / _LOG), "--log-format", "json"]
-    return [*words, "run", "--detach", "--bundle", str(home), "--pid-file", str(home / _PID), name]
+        command = [sys.executable, "-I", "-S", str(_SUBREAPER), str(home), *command]
+    command += [_MOUNT, "sh", str(image), str(home), str(home / _MOUNT_LOG), "lower" if writable else "rootfs"]
+    command += [*COMMANDS[runtime], "--root", str(home / "state"), "--log", str(home / _LOG), "--log-format", "json"]
+    return [*command, "run", "--detach", "--bundle", str(home), "--pid-file", str(home / _PID), name]
 
 
 def wait_until_executed(pid: int) -> None:
-    """Waits until runc's own code in the container has made room for the program it was to start, or has ended.
+    """Waits until runc's code in the container has executed the container's program, or has ended.
 
-    Only then does the process have the capabilities and the system call filter that it will have.
+    Before that, the process does not have its final capabilities and system call filter.
 
     Raises:
         SandboxLost: that takes more than 10 s.
     """
     until = time.monotonic() + _EXEC_SECONDS
-    with suppress(OSError):  # it has ended
+    with suppress(OSError):  # the process has ended
         while Path(f"/proc/{pid}/comm").read_text("utf-8").startswith("runc:["):
             if time.monotonic() > until:
                 raise SandboxLost(f"runc has not started the program of process {pid} within {_EXEC_SECONDS:g} s")
@@ -164,19 +164,19 @@ def wait_until_executed(pid: int) -> None:
 
 
 def version(runtime: Runtime = Runtime.RUNC) -> str:
-    """Returns the first line of what a runtime's `--version` prints. Raises OSError if it is not installed."""
+    """Returns the first line that a runtime prints for `--version`. Raises OSError if it is not installed."""
     done = subprocess.run([COMMANDS[runtime][0], "--version"], capture_output=True, timeout=_START_SECONDS, check=False)
     return printable(done.stdout.decode("utf-8", "replace").partition("\n")[0], 100)
 
 
 def _logged_errors(log: Path) -> list[str]:
-    """Returns the messages that the runtime logged as errors, the last ones if there are many."""
+    """Returns the last `_MAX_MESSAGES` messages that the runtime logged as errors."""
     try:
         text = log.read_bytes()[-_MAX_LOG_BYTES:].decode("utf-8", "replace")
     except OSError:
         return []
     messages = []
-    for line in text.replace("}{", "}\n{").splitlines():  # gVisor writes no line ends between its entries
+    for line in text.replace("}{", "}\n{").splitlines():  # gVisor writes no newlines between its entries
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             entry = json.loads(line)
             if entry["level"] in {"error", "fatal"}:

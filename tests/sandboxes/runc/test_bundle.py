@@ -139,7 +139,7 @@ def test_each_control_can_be_removed(config) -> None:
 @pytest.mark.parametrize("change", [{"seccomp": Seccomp.ENGINE}, {"engine_logs": True}])
 def test_what_only_an_engine_has_is_refused(config, change) -> None:
     """There is no engine here whose profile or logs could be used."""
-    with pytest.raises(UsageError, match="docker only"):
+    with pytest.raises(UsageError, match="only the docker backend"):
         described(config, SandboxPolicy(**change))
 
 
