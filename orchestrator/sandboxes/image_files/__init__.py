@@ -1,1 +1,1 @@
-"""What an image says of itself and holds, read without starting it: the same verdict for an engine and a registry."""
+"""Reads an image's configuration and files without starting it, with the same checks for engines and registries."""

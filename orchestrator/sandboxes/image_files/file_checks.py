@@ -1,4 +1,4 @@
-"""What of an image's files keeps it from playing: looked at in its layers, or in a container that never starts."""
+"""Checks whether an image's files prevent it from playing, in its layers or in a container that never starts."""
 
 import os
 import posixpath
@@ -19,42 +19,42 @@ from orchestrator.sandboxes.image_files.mount_points import FileKind, PathEntry,
 
 _FOLDER, _LINK = 1 << 31, 1 << 27
 _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
-"""Bits of Go's file mode, in which an engine tells what a file is: devices, named pipes, sockets, unknown."""
+"""Bits of Go's file mode, which an engine reports: devices, named pipes, sockets, unknown."""
 _BLOCK = 512
 _MAX_PATH_PARTS = 400
-"""Parts of a path, those of links on its way too, after which it is taken for a loop."""
+"""The most parts of a path, including those of links in it; a longer one counts as a loop."""
 
 LOOK_SECONDS = 60.0
-"""How long the files of an image are looked at. That of an ordinary image takes a few milliseconds."""
+"""The time limit for checking an image's files. An ordinary image takes a few milliseconds."""
 
 
 class _TimeOverError(Exception):
-    """The time for looking is over."""
+    """The time limit for checking was exceeded."""
 
 
 class FileStatEngine(Protocol):
-    """What looking needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that the checks use. Each raises SandboxLost if the engine fails."""
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
         """Creates a container and returns its id."""
         ...
 
     def path_stat(self, container: str, path: str) -> Mapping[str, Any] | None:
-        """Returns what a container has at a path: None for nothing, an empty mapping if the engine cannot say."""
+        """Returns what a container has at a path: None if nothing, an empty mapping if the engine cannot resolve it."""
         ...
 
     def read_file_archive(self, container: str, path: str) -> Generator[bytes, None, None]:
-        """Yields a file of a container as a tar stream in pieces."""
+        """Yields a tar stream, in pieces, of one file of a container."""
         ...
 
     def remove(self, container: str) -> None:
-        """Removes it; nothing happens when it is gone."""
+        """Removes a container; does nothing if there is no such container."""
         ...
 
 
 @dataclass(frozen=True)
 class ContainerFiles:
-    """The files of an image, in a container that never starts; the engine has replaced some of them there."""
+    """The files of an image in a container that never starts, in which the engine has replaced some of them."""
 
     engine: FileStatEngine
     container: str
@@ -87,41 +87,41 @@ class ContainerFiles:
 
 @dataclass(frozen=True)
 class LayerFiles:
-    """The files of an image in its layers, on this disk or in memory; links lead within it, as in a container."""
+    """The files of an image in its layers, on this disk or in memory; links resolve within it, as in a container."""
 
     lookup: PathLookup
 
     def file_entry(self, path: str) -> FileEntry | None:
         """See `ImageFiles`."""
-        found = self._resolve(path)
-        return None if found is None else FileEntry(found.kind, found.mode, found.target, found.size)
+        entry = self._resolve(path)
+        return None if entry is None else FileEntry(entry.kind, entry.mode, entry.target, entry.size)
 
     def read_head(self, path: str, count: int) -> bytes:
         """See `ImageFiles`."""
-        found = self._resolve(path)
-        if found is None or found.path_on_disk is None or found.kind is not FileKind.FILE:
-            return b"" if found is None else found.head[:count]
-        handle = os.open(found.path_on_disk, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        entry = self._resolve(path)
+        if entry is None or entry.path_on_disk is None or entry.kind is not FileKind.FILE:
+            return b"" if entry is None else entry.head[:count]
+        handle = os.open(entry.path_on_disk, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             return file.read(count)
 
     def _resolve(self, path: str) -> PathEntry | None:
-        """Returns what there is at a path; links in the folders above are followed, one at its end is not."""
-        left, real = path.split("/")[::-1], ""  # the next part last: links may be long, and lead to one another
+        """Returns what is at a path; follows links in the folders above, but not one at its end."""
+        parts, real = path.split("/")[::-1], ""  # reversed: each link on the way may add many parts in front
         for _ in range(_MAX_PATH_PARTS):
-            part = left.pop()
+            part = parts.pop()
             if part in {"", ".", ".."}:
                 real = real.rpartition("/")[0] if part == ".." else real
             else:
                 entry = self.lookup(f"{real}/{part}")
-                if entry is None or entry.kind is FileKind.REMOVED or not left:
+                if entry is None or entry.kind is FileKind.REMOVED or not parts:
                     return None if entry is None or entry.kind is FileKind.REMOVED else entry
                 if entry.kind is FileKind.LINK:
-                    left += entry.target.split("/")[::-1]
+                    parts += entry.target.split("/")[::-1]
                     real = "" if entry.target.startswith("/") else real
                 else:
                     real = f"{real}/{part}"
-            if not left:
+            if not parts:
                 return self.lookup(real) if real else PathEntry(FileKind.FOLDER)
         return None
 
@@ -129,9 +129,9 @@ class LayerFiles:
 def image_file_problems(
     engine: FileStatEngine, image: Mapping[str, Any], config: ImageConfig, architecture: str, labels: Mapping[str, str]
 ) -> list[Problem]:
-    """Returns what keeps an image from playing: where a runtime mounts, its working directory, and its program.
+    """Returns an image's problems: with mount points, its working directory, and its program.
 
-    Where its layers may not be read, a container is looked at that bears `labels`, and that is gone afterwards.
+    If this process may not read the layers, it reads a container with `labels`, which it then removes.
 
     Raises:
         SandboxLost: the engine failed.
@@ -150,9 +150,9 @@ def image_file_problems(
 
 
 def judged(look: PathLookup, config: ImageConfig, architecture: str) -> list[Problem]:
-    """Returns what keeps an image from playing whose files can be looked at where they lie.
+    """Returns the problems of an image whose layers `look` reads.
 
-    A program may be named through links and folders without number, so the time for looking is bounded.
+    The path of a program may have any number of links and folders, so there is a time limit.
     """
     until = time.monotonic() + LOOK_SECONDS
 
@@ -171,26 +171,26 @@ def judged(look: PathLookup, config: ImageConfig, architecture: str) -> list[Pro
 def _all_problems(
     files: entry_point.ImageFiles, look: PathLookup, config: ImageConfig, architecture: str
 ) -> list[Problem]:
-    if found := mount_points.mount_point_problems(look):
-        return found  # paths in such an image lead anywhere
-    if found := _working_folder_problems(look, config.folder) + init_program_problems(files):
-        return found
+    if problems := mount_points.mount_point_problems(look):
+        return problems  # other paths may lead anywhere in such an image
+    if problems := _working_folder_problems(look, config.folder) + init_program_problems(files):
+        return problems
     search = config.environment.get("PATH", environment.DEFAULT_PATH)
     return entry_point.entry_point_problems(files, config.command, config.folder, search, architecture)
 
 
 def init_program_problems(files: entry_point.ImageFiles) -> list[Problem]:
-    """Returns why Docker cannot mount its init program where its read-back expects it; nothing where it can.
+    """Returns why Docker cannot mount its init program where `verify_policy` expects it; no problem if it can.
 
-    `/sbin` may be missing, or lead to another of the usual folders of programs, as it does in most distributions.
+    `/sbin` may be missing, or be a link to another of the usual folders of programs, as in most distributions.
     """
-    found = entry_point.follow_links(files, "/sbin")
-    if found is None:
+    resolved = entry_point.follow_links(files, "/sbin")
+    if resolved is None:
         return []
     remedy = "leave it as the base image has it: the engine mounts its init program there"
-    if isinstance(found, str):
-        return [Problem("/sbin", found, remedy)]
-    place, entry = found
+    if isinstance(resolved, str):
+        return [Problem("/sbin", resolved, remedy)]
+    place, entry = resolved
     if entry.kind is not FileKind.FOLDER or place not in mount_points.INIT_FOLDERS:
         what = f"leads to {printable(place, 120)}" if place != "/sbin" else f"is {entry.kind}, and has to be a folder"
         return [Problem("/sbin", what, remedy)]
@@ -201,9 +201,9 @@ def init_program_problems(files: entry_point.ImageFiles) -> list[Problem]:
 
 
 def _working_folder_problems(look: PathLookup, folder: str) -> list[Problem]:
-    """Returns what is wrong with a working directory."""
-    found = [] if posixpath.normpath(folder) == "/" else mount_points.mount_point_problems(look, [folder])
+    """Returns the problems of a working directory."""
+    problems = [] if posixpath.normpath(folder) == "/" else mount_points.mount_point_problems(look, [folder])
     return [
         Problem("WORKDIR", f"{each.place} is {each.what.partition(' in the image')[0]}", "use a plain folder")
-        for each in found
+        for each in problems
     ]

@@ -1,7 +1,7 @@
 """Merges an image's layers into one file system, as a tar stream.
 
-The layers are read twice, header by header: first to find out which files remain, then for their bytes. Nothing is
-unpacked. Each member gets a new header with its name, kind, permissions and time. Owners are left out, since a player's
+It reads the layers twice, header by header: first to determine which files remain, then for their contents. It unpacks
+nothing. Each member gets a new header with its name, kind, permissions and time. Owners are left out, since a player's
 user and group own no file; so are devices and named pipes, because a sandbox has its own.
 """
 
@@ -22,19 +22,19 @@ from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, Stream
 _PIECE_BYTES = 256 * 1024
 _PERMISSIONS = 0o7777
 _Origin = tuple[int, int]
-"""A member: the number of its layer, and its own number within that."""
+"""Identifies a member: the number of its layer, and its own number in that layer."""
 
 
 @dataclass(slots=True, eq=False)
 class _File:
-    """A file or a link: the member that it is, None for an empty file of ours."""
+    """A file or a link: the member with its content, None for an empty file that `add_file` made."""
 
     origin: _Origin | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """A folder, with what the highest layer says of it that says something."""
+    """A folder, with its member in the highest layer that has one."""
 
     children: dict[str, "_File | _Folder"] = field(default_factory=dict)
     member: TarMember | None = None
@@ -44,11 +44,11 @@ class FlattenedImage:
     """The files of an image.
 
     Args:
-        image_layers: its layers, the lowest first. Each is compared with its digest.
+        image_layers: its layers, the lowest first. The digest of each is verified.
 
     Raises:
-        Rejected: a layer is no tar, can be read in two ways, or is not what its digest says; or the names of all
-            layers together need more memory than `layers.MAX_PATH_BYTES`.
+        Rejected: a layer is not a tar archive, is ambiguous, or has another digest; or the names of all layers
+            together need more memory than `layers.MAX_PATH_BYTES`.
     """
 
     def __init__(self, image_layers: Sequence[ImageLayer]) -> None:
@@ -59,18 +59,18 @@ class FlattenedImage:
             self._lay_over(number)
 
     def add_folder(self, path: str) -> None:
-        """Makes a folder, with those above it, where there is nothing."""
+        """Adds a folder, with those above it, if nothing is at the path."""
         self._add_missing(path, _Folder())
 
     def add_file(self, path: str) -> None:
-        """Makes an empty file, with the folders above it, where there is nothing."""
+        """Adds an empty file, with the folders above it, if nothing is at the path."""
         self._add_missing(path, _File())
 
     def tar_pieces(self) -> Iterator[bytes]:
         """Yields the tar stream in pieces: the folders, then everything else.
 
         Raises:
-            Rejected: a layer is not any more what it was.
+            Rejected: a layer has changed.
         """
         paths: dict[_Origin, list[str]] = {}
         for path, node in _walk(self._root):
@@ -93,7 +93,7 @@ class FlattenedImage:
         yield bytes(2 * tarfile.BLOCKSIZE)
 
     def _lay_over(self, number: int) -> None:
-        """Adds a layer to those below. What it removes is theirs, wherever in it that is said."""
+        """Adds a layer to those below. Its whiteouts, wherever they are in it, remove only files of those below."""
         removed: list[str] = []
         added: list[tuple[str, TarMember, _Origin]] = []
         linkable: dict[str, _Origin] = {}
@@ -128,12 +128,12 @@ class FlattenedImage:
             )
 
     def _members(self, number: int) -> Iterator[tuple[TarMember, BoundedStream]]:
-        """Yields a layer's members, each with the stream in which its bytes come next."""
-        layer, found = self._layers[number], hashlib.sha256()
+        """Yields a layer's members, each with the stream, whose next bytes are the member's content."""
+        layer, checksum = self._layers[number], hashlib.sha256()
 
         def hashed() -> Iterator[bytes]:
             for piece in layer.read_pieces():
-                found.update(piece)
+                checksum.update(piece)
                 yield piece
 
         pieces = hashed()
@@ -141,15 +141,15 @@ class FlattenedImage:
         try:
             for member in tar_headers.read_members(stream):
                 yield member, stream
-            for _ in pieces:  # after the archive's end; it counts for the digest
+            for _ in pieces:  # bytes after the end of the archive are part of the digest
                 pass
         except (StreamBoundError, ValueError) as error:
             raise _unfit(number, str(error)) from error
-        if f"sha256:{found.hexdigest()}" != layer.diff_id:
+        if f"sha256:{checksum.hexdigest()}" != layer.diff_id:
             raise _unfit(number, f"its digest is not {layer.diff_id}")
 
     def _add_missing(self, path: str, node: "_File | _Folder") -> None:
-        """Puts something at a path, unless there is something else, or something in the way to it."""
+        """Puts a node at a path, unless something is there or a file is among the folders above it."""
         *above, name = path.strip("/").split("/")
         folder: _File | _Folder = self._root
         for part in above:
@@ -158,7 +158,7 @@ class FlattenedImage:
             folder.children.setdefault(name, node)
 
     def _folder(self, path: str) -> _Folder:
-        """Returns a folder; makes it, and those above it, in place of anything else."""
+        """Returns a folder; creates it and those above it, replacing anything else at their paths."""
         folder = self._root
         for part in path.strip("/").split("/") if path != "/" else ():
             node = folder.children.get(part)
@@ -175,7 +175,7 @@ class FlattenedImage:
             self._folder(folder).children[name] = _File(origin)
 
     def _remove(self, path: str) -> None:
-        """Removes what is at a path; of one that ends in `/`, what is in the folder."""
+        """Removes what is at a path; if the path ends in `/`, removes the contents of the folder."""
         folder, name = posixpath.split(path)
         if name:
             self._folder(folder).children.pop(name, None)
@@ -184,23 +184,23 @@ class FlattenedImage:
 
 
 def _walk(root: _Folder) -> Iterator[tuple[str, _File | _Folder]]:
-    """Yields everything below a folder, a folder before what is in it."""
-    waiting = [("", root)]
-    while waiting:
-        above, folder = waiting.pop()
+    """Yields everything below a folder with its path, a folder before its contents."""
+    pending = [("", root)]
+    while pending:
+        parent, folder = pending.pop()
         for name, child in sorted(folder.children.items()):
-            place = f"{above}/{name}"
-            yield place, child
+            path = f"{parent}/{name}"
+            yield path, child
             if isinstance(child, _Folder):
-                waiting.append((place, child))
+                pending.append((path, child))
 
 
 def _whole(path: str, member: TarMember, stream: BoundedStream) -> Iterator[bytes]:
-    """Yields a file with its bytes."""
+    """Yields a file's header and content."""
     yield _header(path, tarfile.REGTYPE, member, size=member.size)
-    left = member.size
-    while left and (piece := stream.take(min(left, _PIECE_BYTES))):
-        left -= len(piece)
+    missing = member.size
+    while missing and (piece := stream.take(min(missing, _PIECE_BYTES))):
+        missing -= len(piece)
         yield piece
     yield bytes(-member.size % tarfile.BLOCKSIZE)
 

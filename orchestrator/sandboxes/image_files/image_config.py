@@ -1,6 +1,6 @@
-"""Makes a new configuration for an image from outside, which has only what a player needs.
+"""Makes a new configuration with only what a player needs, for an image that is loaded.
 
-Everything else is left out: volumes, health checks, triggers, labels, the user, the history and names.
+It leaves out everything else: volumes, health checks, triggers, labels, the user, the history and names.
 """
 
 import re
@@ -37,7 +37,7 @@ def normalise_config(config: Mapping[str, Any]) -> bytes:
         values = given.get(name)
         if values is None:
             continue
-        if not isinstance(values, list) or not all(isinstance(word, str) and "\0" not in word for word in values):
+        if not isinstance(values, list) or not all(isinstance(each, str) and "\0" not in each for each in values):
             problems.append(Problem(name, "not a list of texts", REMEDY))
         else:
             settings[name] = (
@@ -60,7 +60,7 @@ def normalise_config(config: Mapping[str, Any]) -> bytes:
 
 
 def layer_digests(config: Mapping[str, Any]) -> list[str]:
-    """Returns the digests of an image's layers, the lowest first. Raises Rejected when they are none."""
+    """Returns the digests of an image's layers, the lowest first. Raises Rejected if one is malformed."""
     root = config.get("rootfs")
     digests = root.get("diff_ids") if isinstance(root, Mapping) else None
     if not isinstance(digests, list) or not 1 <= len(digests) <= MAX_LAYERS:

@@ -1,8 +1,8 @@
-"""What an image is and holds, found without starting it.
+"""Collects facts about an image and its files without starting it.
 
-The files are read from the stream that the engine exports of a container that was created and never started. The
-stream is parsed header by header (`tar_headers`): nothing is unpacked, and bytes, members and time are bounded. What is
-beyond a bound is said to be unknown.
+The engine exports a container that was created and never started. This module parses that stream header by header
+(`tar_headers`): it unpacks nothing, and bytes, members and time are bounded. At a bound it stops, and
+`ImageTree.cut_reason` gives the reason.
 """
 
 import secrets
@@ -20,17 +20,17 @@ from orchestrator.sandboxes.image_files.mount_points import FileKind
 from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember
 
 TIMEOUT_SECONDS = 120.0
-"""How long an image's files are looked at."""
+"""The time limit for reading an image's files."""
 MAX_MEMBERS = 2_000_000
 MAX_NAMES_SHOWN = 20
-"""How many names of each kind are kept."""
+"""The number of names of each category that are kept."""
 _STREAM_OVERHEAD_BYTES = 256 * 1024**2
-"""A stream is longer than the layers: headers and padding, and holes that the engine writes out."""
+"""Bytes by which a stream may exceed the layers: headers, padding, and holes that the engine writes as zeros."""
 _SET_ID, _OTHERS_WRITE = 0o6000, 0o002
 
 
 def read_image_tree(pieces: Iterator[bytes], max_bytes: int, seconds: float = TIMEOUT_SECONDS) -> ImageTree:
-    """Returns what lies in a file system that comes as a tar stream in pieces; reads `max_bytes` of it at most."""
+    """Returns facts about the files in a tar stream, which comes in pieces; reads at most `max_bytes` of it."""
     names_by_category: dict[str, list[str]] = {"set_id": [], "capable": [], "devices": [], "writable": []}
     counts = dict.fromkeys(names_by_category, 0)
     files = total = 0
@@ -57,7 +57,7 @@ def read_image_tree(pieces: Iterator[bytes], max_bytes: int, seconds: float = TI
 
 
 def _categories(member: TarMember) -> Iterator[str]:
-    """Yields in which lists a member belongs."""
+    """Yields the categories of a member."""
     file, folder = member.kind is FileKind.FILE and not member.hard, member.kind is FileKind.FOLDER
     if file and member.mode & _SET_ID:
         yield "set_id"
@@ -72,7 +72,7 @@ def _categories(member: TarMember) -> Iterator[str]:
 def make_image_facts(
     image: Mapping[str, Any], history: Sequence[Mapping[str, Any]], problems: Sequence[Problem], tree: ImageTree | None
 ) -> ImageFacts:
-    """Returns what `docker image inspect` and `history` say, in our words. All texts are hostile, and as they are."""
+    """Converts the output of `docker image inspect` and `history`. All texts are hostile, and stay unchanged."""
     config = image.get("Config") or {}
     test = (config.get("Healthcheck") or {}).get("Test") or []
     return ImageFacts(
@@ -104,7 +104,7 @@ def _non_negative(value: Any) -> int:
 
 
 class InspectEngine(Protocol):
-    """What looking needs of the engine. Each call raises SandboxLost when the engine fails."""
+    """The engine's calls that `inspect_image` uses. Each raises SandboxLost if the engine fails."""
 
     def history(self, image: str) -> list[Mapping[str, Any]]:
         """Returns an image's layers, the last one first."""
@@ -115,11 +115,11 @@ class InspectEngine(Protocol):
         ...
 
     def export(self, container: str) -> Generator[bytes, None, None]:
-        """Yields a container's files as a tar stream in pieces."""
+        """Yields a tar stream, in pieces, of a container's files."""
         ...
 
     def remove(self, container: str) -> None:
-        """Removes it and its volumes; nothing happens when it is gone."""
+        """Removes a container and its volumes; does nothing if there is no such container."""
         ...
 
 
@@ -131,9 +131,9 @@ def inspect_image(
     *,
     files: bool,
 ) -> ImageFacts:
-    """Returns what an image is; with `files`, what lies in it, from a container that bears `labels` and never starts.
+    """Returns facts about an image; if `files`, also those in a container with `labels` that never starts.
 
-    An image with volumes is not looked into: making the container would write them to the host's disk.
+    The files of an image with volumes are not read: creating the container would write them to the host's disk.
     """
     config = image.get("Config") or {}
     tree = None
@@ -151,7 +151,7 @@ def inspect_image(
 
 
 def inert_container_options(image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the description of a container that is only looked at: nothing of the image's configuration acts."""
+    """Returns the options of a container that only serves to read files: no setting of the image takes effect."""
     return {
         "Image": str(image["Id"]),
         "Entrypoint": ["/never-started"],

@@ -1,9 +1,9 @@
-"""Reads the layers of an image from a registry: compressed tar streams, header by header. Nothing is unpacked.
+"""Reads the layers of an image from a registry: compressed tar streams, header by header, without unpacking files.
 
-Each path's header is kept, and the first bytes of programs. That is enough to judge the image like one that an engine
-holds (`mount_points.merge_layers`). A layer that runtimes could unpack in different ways is refused.
+It keeps the header of each path and the first bytes of programs. That suffices for the same checks as on an engine's
+image (`mount_points.merge_layers`). It refuses a layer that runtimes could unpack in different ways.
 
-A whiteout (`.wh.NAME`) removes NAME of the layers below; `.wh..wh..opq` removes all that they have in its folder.
+A whiteout (`.wh.NAME`) removes NAME of the layers below; `.wh..wh..opq` removes all their files in its folder.
 """
 
 import posixpath
@@ -18,49 +18,49 @@ from orchestrator.sandboxes.image_files.mount_points import MAX_FILE_BYTES, File
 from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember
 
 READ_SECONDS = 1800.0
-"""How long reading one layer may take in all. A slow registry has a bound of its own, by the layer's size."""
+"""The time limit for one layer. For a slow registry there is another limit, which depends on the layer's size."""
 MAX_PATH_BYTES = 256 * 1024**2
-"""Bytes of memory for the paths of one image, each with `ENTRY_OVERHEAD_BYTES` beside its text: a million files."""
+"""Bytes of memory for the paths of one image, each with `ENTRY_OVERHEAD_BYTES` besides its text: a million files."""
 MAX_HEAD_BYTES = 64 * 1024**2
-"""Bytes of programs that are kept of one image. What comes after is there, and is not looked into."""
+"""Bytes of programs that are kept of one image. The contents of further programs are not checked."""
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _UNCOMPRESSED_TYPE = "application/vnd.oci.image.layer.v1.tar"
-"""The one type that runtimes never unpack, whatever its first bytes look like. Of the others they go by those."""
+"""The only type that runtimes never decompress. For every other type the first bytes decide."""
 _GZIP_WINDOW_BITS = 31
-"""What zlib calls gzip."""
+"""The argument `wbits` with which zlib reads gzip."""
 _CHUNK_BYTES = 256 * 1024
 ENTRY_OVERHEAD_BYTES = 200
 _MAX_PATH_LENGTH = 4096
-"""Bytes of a path. No kernel takes a longer one."""
+"""The most bytes of a path. No kernel accepts a longer one."""
 _EXECUTABLE = 0o001
 OPAQUE, WHITEOUT, WHITEOUT_OF_META = ".wh..wh..opq", ".wh.", ".wh..wh."
 _FOLDER_ENTRY = PathEntry(FileKind.FOLDER)
 _PLAIN_FILES: dict[int, PathEntry] = {}
-"""Short files of which nothing but the mode is kept: one and the same, so that they take no memory."""
+"""The shared entries of small files, by mode: a shared entry takes no memory for each file."""
 
 
 class UnreadableError(Exception):
-    """A layer that cannot be looked at, or that runtimes could read in different ways; the message says why."""
+    """A layer that cannot be read, or that runtimes could read in different ways; the message gives the reason."""
 
 
 class ZstdError(UnreadableError):
-    """It is packed in a way that is not read here."""
+    """The layer is compressed with zstd, which is not supported."""
 
 
 class TooLargeError(Exception):
-    """The image holds more than it may have: of `bytes` in its files, or of `paths`, as the message says."""
+    """The image exceeds a bound; the message is `bytes` (of its files) or `paths`."""
 
 
 @dataclass(slots=True)
 class RemainingBytes:
-    """What an image may still have: bytes of files, and bytes that are kept of paths and of programs."""
+    """The bytes that the remaining layers of an image may have: of files, of kept paths and of kept programs."""
 
     files: int
     kept: int = MAX_PATH_BYTES
     heads: int = MAX_HEAD_BYTES
 
     def take(self, layer: "Layer") -> None:
-        """Takes what a layer has."""
+        """Subtracts the bytes of a layer."""
         self.files -= layer.files
         self.kept -= layer.kept
         self.heads -= layer.heads
@@ -68,7 +68,7 @@ class RemainingBytes:
 
 @dataclass(slots=True)
 class Layer:
-    """What one layer says of each path, how many bytes its files have, and how many of paths and programs are kept."""
+    """The paths of one layer, the bytes of its files, and the bytes of paths and programs that are kept."""
 
     paths: dict[str, PathEntry] = field(default_factory=dict)
     files: int = 0
@@ -84,21 +84,21 @@ class Layer:
         entry = self.paths.get(path)
         return entry is not None and entry.kind in {FileKind.FOLDER, FileKind.OPAQUE}
 
-    def put(self, path: str, found: PathEntry) -> None:
-        """Keeps what is at a path."""
-        self.kept += len(found.target) + (0 if path in self.paths else ENTRY_OVERHEAD_BYTES + len(path))
-        self.paths[path] = found
+    def put(self, path: str, entry: PathEntry) -> None:
+        """Stores the entry of a path, in place of an earlier one."""
+        self.kept += len(entry.target) + (0 if path in self.paths else ENTRY_OVERHEAD_BYTES + len(path))
+        self.paths[path] = entry
 
 
 def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -> Layer:
-    """Returns what a layer says, which comes packed as its type tells or its first bytes do.
+    """Reads a layer, whose type or first bytes tell how it is compressed.
 
     Raises:
-        UnreadableError: it is no layer, cannot be looked at, or could be read in two ways.
-        TooLargeError: it has more than `room` for it.
+        UnreadableError: it is not a layer, cannot be read, or is ambiguous.
+        TooLargeError: it exceeds `room`.
     """
     layer = Layer()
-    # Headers and padding come on top of the files: three blocks for an ordinary file, more for long names.
+    # A stream also has headers and padding: three blocks for an ordinary file, more for long names.
     stream = BoundedStream(_decompress(pieces, media_type), 2 * room.files + 8 * MAX_PATH_BYTES, READ_SECONDS)
     try:
         for member in tar_headers.read_members(stream):
@@ -106,7 +106,7 @@ def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -
             _add_member(layer, member, stream, room)
             layer.kept = max(
                 layer.kept, kept + ENTRY_OVERHEAD_BYTES
-            )  # also if it says again what is there: it takes time
+            )  # a repeated member counts again, because reading it takes time
             if layer.files > room.files:
                 raise TooLargeError("bytes")
             if layer.kept > room.kept:
@@ -119,7 +119,7 @@ def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -
 
 
 def _decompress(pieces: Iterator[bytes], media_type: str) -> Iterator[bytes]:
-    """Yields a layer's tar stream, as runtimes unpack it."""
+    """Yields a layer's tar stream, decompressed as runtimes do."""
     first = b""
     while len(first) < len(_ZSTD) and (piece := next(pieces, b"")):
         first += piece
@@ -133,17 +133,19 @@ def _decompress(pieces: Iterator[bytes], media_type: str) -> Iterator[bytes]:
 
 
 def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields what gzip packed, in one part or in several one after another; never much at a time."""
+    """Decompresses gzip with one or more members, and yields at most `_CHUNK_BYTES` at a time."""
     inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
     for piece in pieces:
         while piece:
             if inflate.eof:
                 inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
             output = inflate.decompress(piece, _CHUNK_BYTES)
-            piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail  # noqa: PLW2901  what is left
+            piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail  # noqa: PLW2901  the rest
             if output:
                 yield output
-            while len(output) == _CHUNK_BYTES and not inflate.eof and not piece:  # it holds back what did not fit
+            while (
+                len(output) == _CHUNK_BYTES and not inflate.eof and not piece
+            ):  # zlib keeps output that exceeded the limit
                 if output := inflate.decompress(b"", _CHUNK_BYTES):
                     yield output
                 piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail  # noqa: PLW2901
@@ -152,7 +154,7 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _add_member(layer: Layer, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> None:
-    """Keeps what a member says."""
+    """Adds a member to a layer."""
     path = member_path(member)
     if member.kind in {FileKind.FILE, FileKind.OTHER} and not member.hard:
         layer.files += member.size
@@ -174,17 +176,17 @@ def _add_member(layer: Layer, member: TarMember, stream: BoundedStream, room: Re
 
 
 def is_whiteout(name: str) -> bool:
-    """Whether a member of this name removes one other name of the layers below."""
+    """Returns whether a member of this name removes a name of the layers below."""
     return name.startswith(WHITEOUT) and not name.startswith(WHITEOUT_OF_META)
 
 
 def member_path(member: TarMember) -> str:
-    """Returns a member's path below the image's root, beyond which none leads."""
+    """Returns a member's absolute path in the image; `..` cannot lead out of the root."""
     return _path(member.name)
 
 
 def link_path(member: TarMember) -> str:
-    """Returns the path of the file that a hard link is."""
+    """Returns the path of a hard link's target."""
     return _path(member.target)
 
 
@@ -195,8 +197,8 @@ def _path(name: bytes) -> str:
 
 
 def _add_parents(layer: Layer, folder: str) -> None:
-    """Keeps the folders above a path, which need no member of their own."""
-    if folder == "/" or layer.is_folder(folder):  # those above a folder are in the layer already
+    """Adds a folder and those above it, which need no members of their own."""
+    if folder == "/" or layer.is_folder(folder):  # the layer already has the folders above a folder
         return
     for above in down_to(folder):
         entry = layer.paths.get(above)
@@ -207,7 +209,7 @@ def _add_parents(layer: Layer, folder: str) -> None:
 
 
 def _add_path(layer: Layer, path: str, entry: PathEntry) -> None:
-    """Keeps what is at a path. Of two of a kind the later counts; of two kinds, which one depends on the runtime."""
+    """Adds the entry of a path. Of two with the same kind the later counts; two kinds are refused as ambiguous."""
     existing = layer.paths.get(path)
     if existing is not None and existing.kind is FileKind.OPAQUE and entry.kind is FileKind.FOLDER:
         return
@@ -217,7 +219,7 @@ def _add_path(layer: Layer, path: str, entry: PathEntry) -> None:
 
 
 def _path_entry(layer: Layer, path: str, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> PathEntry:
-    """Returns what a member is. A hard link is the file that it names, which has to come first."""
+    """Returns the entry of a member; for a hard link, that of its target, which has to come first."""
     if member.kind is FileKind.FOLDER:
         return _FOLDER_ENTRY
     mode = member.mode & 0o7777

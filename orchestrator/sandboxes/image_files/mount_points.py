@@ -1,14 +1,13 @@
-"""What an image has where a runtime mounts, and where an engine looks a user up: plain folders and files, or nothing.
+"""Checks the mount points of an image, and the files in which an engine looks users up.
 
-An image decides where a mount lands. Where /tmp is a symbolic link, our file system in memory is mounted somewhere
-else, and a sandbox is not what the policy demands. Where /etc/passwd is a folder, a loop of links or longer than the
-engine reads, no container can be started; where it is a named pipe, the engine waits for a writer without end. An
-engine replaces some of these in the containers that it makes, a cluster's nodes replace others. So an image has to have
-each of them as it should be, or not at all, whatever plays it.
+An image's files decide where a mount lands. If /tmp is a symbolic link, the tmpfs is mounted somewhere else, and the
+sandbox violates the policy. If /etc/passwd is a folder, a loop of links or longer than the engine reads, no container
+can be started; if it is a named pipe, the engine waits for a writer for ever. An engine replaces some of these files in
+the containers that it makes, a cluster's nodes replace others. So in every image each of these paths has to be a plain
+folder or file, or be missing, whichever backend plays it.
 
-The layers are looked at as they are stored, where this process may read them, without following a link, or as a
-registry gives them (`layers`). Elsewhere the engine is asked about a container that never starts, where it has
-replaced some of them already.
+If this process may read the stored layers, it reads them without following links; a registry's layers are read by
+`layers`. Otherwise the engine reports the files of a container that never starts, some of which it has replaced.
 """
 
 import os
@@ -26,35 +25,35 @@ MOUNT_FOLDERS = (
     *("/dev", "/dev/mqueue", "/dev/pts", "/dev/shm", "/etc", "/io", "/proc", "/run"),  # noqa: S108  the image's own
     *("/sys", "/sys/fs", "/sys/fs/cgroup", "/tmp"),  # noqa: S108
 )
-"""Where something is mounted in a sandbox, on an engine or on a cluster."""
+"""The folders of mounts in a sandbox, on an engine or on a cluster."""
 MOUNT_FILES = ("/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
-"""What an engine mounts over or reads before it starts a container."""
+"""The files that an engine mounts over or reads before it starts a container."""
 MAX_FILE_BYTES = 1024**2
-"""Bytes of one of these files. An engine reads them line by line, and fails at a line of 64 KiB."""
+"""The most bytes of one of these files. An engine reads them line by line, and fails at a line of 64 KiB."""
 INIT_FOLDERS = ("/sbin", "/usr/sbin", "/bin", "/usr/bin")
-"""Where `/sbin`, in which Docker mounts its init program, may lead: distributions merge these folders."""
+"""What `/sbin`, in which Docker mounts its init program, may be or link to: distributions merge these folders."""
 INIT_PROGRAM = "docker-init"
 MOUNT_PATHS = (*MOUNT_FOLDERS, *MOUNT_FILES)
 
 
 class FileKind(StrEnum):
-    """What there is at a path."""
+    """What is at a path."""
 
     FOLDER = "a folder"
     FILE = "a file"
     LINK = "a symbolic link"
     OTHER = "neither a file nor a folder"
     REMOVED = "removed"
-    """A layer removed what the layers below have."""
+    """A whiteout: the layer removes the path from the layers below."""
     OPAQUE = "a folder that covers those below"
-    """A folder of which the layers below are not to be seen."""
+    """A folder that hides the contents of the same folder in the layers below."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathEntry:
-    """What there is: a file's bytes and mode, where a link leads, and where a layer keeps it on this disk.
+    """An entry of a file system: a file's size in bytes and mode, a link's target, and its path in a stored layer.
 
-    `head` are a program's first bytes where they were read already.
+    `head` are the first bytes of a program, if they were read already.
     """
 
     kind: FileKind
@@ -66,11 +65,11 @@ class PathEntry:
 
 
 PathLookup = Callable[[str], PathEntry | None]
-"""Returns what a file system, or one layer of it, has at a path below folders; None where it says nothing of it."""
+"""Returns the entry of a path in a file system or in one layer of it; None if it has none."""
 
 
 def mount_point_problems(lookup: PathLookup, paths: Iterable[str] = MOUNT_PATHS) -> list[Problem]:
-    """Returns what is not as it should be, each path once."""
+    """Returns a problem for each path that has the wrong kind or size."""
     problems: dict[str, Problem] = {}
     for place in paths:
         for path in down_to(place):
@@ -93,15 +92,15 @@ def _problem(path: str, kind: FileKind, expected: FileKind) -> Problem:
 
 
 def merge_layers(layers: Sequence[PathLookup]) -> PathLookup:
-    """Returns the file system that these layers make, the highest first."""
+    """Returns the file system that these layers form; the highest layer comes first."""
 
     def look(path: str) -> PathEntry | None:
         parts = list(down_to(path))
         for layer in layers:
             covered = False
-            for above in parts:
-                entry = layer(above)
-                if above == path and entry is not None:
+            for part in parts:
+                entry = layer(part)
+                if part == path and entry is not None:
                     return replace(entry, kind=FileKind.FOLDER) if entry.kind is FileKind.OPAQUE else entry
                 if entry is None:
                     break
@@ -116,9 +115,9 @@ def merge_layers(layers: Sequence[PathLookup]) -> PathLookup:
 
 
 def layers_on_disk(graph: Mapping[str, object]) -> PathLookup | None:
-    """Returns the file system of an image as its engine stores it (`GraphDriver` of `docker image inspect`).
+    """Returns the file system of an image in its engine's storage (`GraphDriver` of `docker image inspect`).
 
-    None where it is stored in another way than as overlays, or this process may not read it.
+    Returns None if the storage driver is not overlay2, or this process may not read the layers.
     """
     data = graph.get("Data")
     if graph.get("Name") != "overlay2" or not isinstance(data, Mapping):
@@ -135,20 +134,20 @@ def layers_on_disk(graph: Mapping[str, object]) -> PathLookup | None:
 
 
 def _layer_lookup(folder: Path) -> PathLookup:
-    """Returns one layer in its folder. Links in it are hostile: every part of a path is looked at, none is followed.
+    """Returns the lookup of one stored layer. Its links are hostile: it checks every part of a path, and follows none.
 
-    Each path is looked at once, because a path may have a thousand folders above it.
+    It caches each path, because a path may have a thousand folders above it.
     """
     known: dict[str, PathEntry | None] = {}
 
     def look(path: str) -> PathEntry | None:
         if path in known:
             return known[path]
-        for above in down_to(path):
-            if above not in known:
-                known[above] = _stored_entry(folder / above.lstrip("/"))
-            entry = known[above]
-            if above == path:
+        for part in down_to(path):
+            if part not in known:
+                known[part] = _stored_entry(folder / part.lstrip("/"))
+            entry = known[part]
+            if part == path:
                 return entry
             if entry is None or entry.kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
                 break
@@ -158,7 +157,7 @@ def _layer_lookup(folder: Path) -> PathLookup:
 
 
 def _stored_entry(location: Path) -> PathEntry | None:
-    """Returns what a layer has at a place on this disk, in folders that were looked at already; None for nothing."""
+    """Returns the entry of a path in a stored layer, whose parents were checked already; None if nothing is there."""
     try:
         status = location.lstat()
     except OSError:
@@ -170,14 +169,14 @@ def _stored_entry(location: Path) -> PathEntry | None:
     return PathEntry(kind, status.st_size, stat.S_IMODE(status.st_mode), target, location)
 
 
-def _layer_file_kind(found: os.stat_result) -> FileKind:
-    if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
+def _layer_file_kind(status: os.stat_result) -> FileKind:
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
         return FileKind.REMOVED
-    return file_kind(found.st_mode)
+    return file_kind(status.st_mode)
 
 
 def file_kind(mode: int) -> FileKind:
-    """Returns what a file's mode says it is."""
+    """Returns the kind of a file from its `st_mode`."""
     return {stat.S_IFDIR: FileKind.FOLDER, stat.S_IFREG: FileKind.FILE, stat.S_IFLNK: FileKind.LINK}.get(
         stat.S_IFMT(mode), FileKind.OTHER
     )
@@ -190,7 +189,7 @@ def _is_opaque(folder: Path) -> bool:
 
 
 def down_to(path: str) -> Iterator[str]:
-    """Yields the folders above an absolute path, the highest first, and the path."""
+    """Yields the folders above an absolute path, the highest first, then the path itself."""
     parts = posixpath.normpath(path).strip("/").split("/")
     for count in range(1, len(parts) + 1):
         yield "/" + "/".join(parts[:count])

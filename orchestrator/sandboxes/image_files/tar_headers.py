@@ -1,10 +1,10 @@
-"""Reads the headers of a tar archive that comes as a stream from a stranger.
+"""Reads the headers of a hostile tar archive that comes as a stream.
 
-Names, sizes and extended headers may be hostile: nothing is unpacked, nothing longer than `_MAX_EXTENSION_BYTES` is
-held, and bytes and time are bounded. Engines and nodes read the same bytes with Go's archive/tar. An archive that it
-might read differently is refused (two different names of one file, a prefix where none is allowed), so that the files
-that are checked here are those that the machines get. `tar_format` is the format itself; this module has the rules and
-the bounds.
+Names, sizes and extended headers may be hostile: the module unpacks nothing, holds no extended header longer than
+`_MAX_EXTENSION_BYTES`, and bounds bytes and time. Engines and nodes read the same bytes with Go's archive/tar. An
+archive that it might read differently is refused (two names of one file, a prefix where none is allowed), so that the
+files checked here are those that the machines get. `tar_format` parses the format; this module has the rules and the
+bounds.
 """
 
 import re
@@ -18,7 +18,7 @@ from orchestrator.tar_format import TarHeader
 
 _MAX_EXTENSION_BYTES = 1024**2
 MAX_LINK_BYTES = 4095
-"""The longest target of a link: no kernel makes or follows a longer one."""
+"""The most bytes of a link's target: no kernel makes or follows a longer one."""
 _KINDS = {
     tar_format.FILE: FileKind.FILE,
     tar_format.OLD_FILE: FileKind.FILE,
@@ -31,7 +31,7 @@ _KINDS = {
     tar_format.RESERVED: FileKind.OTHER,
 }
 _WITH_CONTENT = frozenset({tar_format.FILE, tar_format.OLD_FILE, tar_format.RESERVED})
-"""Of the others Go takes the next block for a header, whatever size they say."""
+"""The types whose content Go reads. After any other header, whatever its size field, Go reads the next header."""
 _DEVICES = frozenset({tar_format.CHARACTER_DEVICE, tar_format.BLOCK_DEVICE})
 _CAPABILITY, _PATH, _LINK_PATH, _SIZE = b"SCHILY.xattr.security.capability", b"path", b"linkpath", b"size"
 _MODIFIED, _SECONDS, _LATEST = b"mtime", re.compile(rb"\d{1,10}"), 10**10 - 1
@@ -39,14 +39,14 @@ _SPARSE = tar_format.SPARSE_RECORD.encode()
 
 
 class StreamBoundError(Exception):
-    """The stream is not looked at any further; the message says why."""
+    """Reading stopped at a bound; the message gives the reason."""
 
 
 class BoundedStream:
-    """Bytes in pieces, read in the sizes that are wanted, within bounds. `at` is how many were passed."""
+    """Reads a stream of pieces in any sizes, within bounds. `at` is the current position in bytes."""
 
     def __init__(self, pieces: Iterator[bytes], most: int, seconds: float) -> None:
-        self._pieces, self._left = pieces, most
+        self._pieces, self._remaining = pieces, most
         self._until = time.monotonic() + seconds
         self._held = b""
         self._at = 0
@@ -73,19 +73,19 @@ class BoundedStream:
         self._at += count
 
     def begin_content(self, size: int) -> None:
-        """Notes where a member's content and its padding end."""
+        """Stores where a member's content and its padding end."""
         self._content_end = self.at + size + tar_format.padding_bytes(size)
 
     def end_content(self) -> None:
-        """Passes over what was not taken of them."""
+        """Skips the unread rest of the member's content and padding."""
         self.skip(self._content_end - self.at)
 
     def _more(self) -> bool:
         if time.monotonic() > self._until:
             raise StreamBoundError("the time for looking is over")
         piece = next(self._pieces, b"")
-        self._left -= len(piece)
-        if self._left < 0:
+        self._remaining -= len(piece)
+        if self._remaining < 0:
             raise StreamBoundError("it holds more bytes than an image may have")
         self._held, self._at = self._held[self._at :] + piece, 0
         return bool(piece)
@@ -93,7 +93,7 @@ class BoundedStream:
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """One member. `target` is where a symbolic link leads, or the path of the file that a hard link is."""
+    """One member. `target` is the target of a symbolic or hard link."""
 
     name: bytes
     kind: FileKind
@@ -104,35 +104,35 @@ class TarMember:
     capable: bool = False
     device: bool = False
     modified: int = 0
-    """When its content was changed last, in seconds since 1970; 0 where that is not known."""
+    """The time of the last change of its content, in seconds since 1970; 0 if it is not known."""
 
 
 def read_members(stream: BoundedStream) -> Iterator[TarMember]:
     """Yields every member. The caller may then read the file's bytes from the stream; unread bytes are skipped.
 
     Raises:
-        StreamBoundError: a bound is reached.
-        ValueError: it is no archive, or one that could be read in two ways.
+        StreamBoundError: the stream exceeded a bound.
+        ValueError: it is not a tar archive, or an ambiguous one.
     """
     return tar_format.read_members(stream, _LayerRules())
 
 
 class _LayerRules:
-    """What is refused of what the format allows: what Go's archive/tar might read otherwise, and files with holes."""
+    """Refuses what Go's archive/tar might read differently, and sparse files, although the format allows them."""
 
     def __init__(self) -> None:
         self._records: dict[bytes, bytes] = {}
         self._long_names: dict[bytes, bytes] = {}
 
     def check_form(self, header: TarHeader) -> None:
-        """Every form is read: also headers older than POSIX."""
+        """Accepts every form, including headers older than POSIX."""
 
     def check_extension_size(self, size: int) -> None:
         if size > _MAX_EXTENSION_BYTES:
             raise StreamBoundError(f"an extended header of {size} bytes")
 
     def add_extension(self, kind: bytes, data: bytes) -> None:
-        """Keeps an extended header in place of an earlier one of its kind; those for all members change none."""
+        """Keeps an extended header for the next member, in place of an earlier one of its kind; ignores global ones."""
         if kind == tar_format.RECORDS:  # of two records with one key the later counts, as in POSIX
             self._records = {record.key: record.value for record in tar_format.pax_records(data)}
         elif kind != tar_format.GLOBAL_RECORDS:
@@ -168,7 +168,7 @@ class _LayerRules:
 
 
 def _modified(header: TarHeader, recorded: bytes | None) -> int:
-    """Returns a member's time in whole seconds. It decides nothing, so one that is no time is 0 and no error."""
+    """Returns a member's time in whole seconds. Nothing depends on it, so an invalid time is 0, not an error."""
     if recorded is not None:
         seconds = recorded.partition(b".")[0]
         return int(seconds) if _SECONDS.fullmatch(seconds) else 0
@@ -179,7 +179,7 @@ def _modified(header: TarHeader, recorded: bytes | None) -> int:
 
 
 def _effective_name(recorded: bytes | None, extended: bytes | None, short: bytes) -> bytes:
-    """Returns what two kinds of extension and the header say of a path. Of two extensions, programs differ in which."""
+    """Returns a path from a PAX record, a GNU header or the header. Raises ValueError if the first two differ."""
     if recorded and extended and recorded != extended:
         raise ValueError("a path is said twice, in two ways")
     if recorded and b"\0" in recorded:
