@@ -10,7 +10,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.errors import InfrastructureFault, SparringError
+from orchestrator.errors import InfrastructureFault, Rejected, SparringError
 from orchestrator.web.rights import Visit
 
 _REMEMBERED_SECONDS = 24 * 3600
@@ -25,6 +25,35 @@ class OnceForm(forms.Form):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # passed on to Django's form
         self.fields["once"].initial = secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def attempt(act: Callable[[], object]) -> str:
+    """Calls `act`. Returns why it was refused, one reason a line, or "" if it succeeded.
+
+    Raises InfrastructureFault if the fault is ours: its message is for the organizers' log and not for a page.
+    """
+    try:
+        act()
+    except InfrastructureFault:
+        raise
+    except SparringError as error:
+        return problem_text(error)
+    return ""
+
+
+def attempt_change(visit: Visit, act: Callable[[ContestAdmin], object]) -> str:
+    """Calls `act` with the contest, opened for changes in the visitor's name. Returns and raises like `attempt`."""
+
+    def change() -> None:
+        with visit.site.administer(visit.actor.person) as admin:
+            act(admin)
+
+    return attempt(change)
+
+
+def problem_text(error: SparringError) -> str:
+    """Returns the problems of an error, one a line."""
+    return "\n".join(map(str, error.problems)) if isinstance(error, Rejected) else str(error)
 
 
 def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]) -> tuple[str, bool]:

@@ -7,7 +7,6 @@ from django import forms
 
 from orchestrator.domain.season import Entry
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import Rejected, SparringError
 from orchestrator.web.account_forms import NAME_LIMIT, clean_name
 from orchestrator.web.settings import FORM_BYTES
 
@@ -18,11 +17,6 @@ CHOOSE = ("", "Choose")
 _WORD_LIMIT = 500
 _ARCHIVE_TYPES = ".zip,.tar,.gz,.tgz"
 _TOO_LARGE = f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. This page has the command for larger ones."
-
-
-def problem_text(error: SparringError) -> str:
-    """Returns the problems of an error, one a line."""
-    return "\n".join(map(str, error.problems)) if isinstance(error, Rejected) else str(error)
 
 
 class TeamForm(forms.Form):

@@ -1,7 +1,4 @@
-"""Functions that the pages of an unrestricted contest share: its contest, its viewer, and changes to the contest."""
-
-from collections.abc import Callable
-from datetime import datetime
+"""Functions that the pages of an unrestricted contest share: its contest, its viewer, and its pictures."""
 
 from django.http import Http404, HttpResponse
 
@@ -9,10 +6,8 @@ from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import Viewer
 from orchestrator.domain.contest_events import Role
-from orchestrator.errors import InfrastructureFault, SparringError
 from orchestrator.web.organization_conflicts import record_organization_conflicts
 from orchestrator.web.rights import Visit
-from orchestrator.web.team_forms import problem_text
 
 
 def contest_of(visit: Visit) -> UnrestrictedContest:
@@ -31,20 +26,6 @@ def contest_of(visit: Visit) -> UnrestrictedContest:
 def viewer_of(visit: Visit, contest: UnrestrictedContest) -> Viewer:
     """Returns the viewer of a page. A board member does not see the cases in which that member has a conflict."""
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, visit.actor.teams))
-
-
-def attempt(act: Callable[[datetime], object], visit: Visit) -> str:
-    """Calls `act` with the current time. Returns why it was refused, one reason a line, or "" if it succeeded.
-
-    Raises InfrastructureFault if the fault is ours.
-    """
-    try:
-        act(visit.site.clock())
-    except InfrastructureFault:
-        raise
-    except SparringError as error:
-        return problem_text(error)
-    return ""
 
 
 def png(data: bytes, *, is_public: bool) -> HttpResponse:

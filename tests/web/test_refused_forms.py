@@ -21,7 +21,7 @@ from .test_rights import filled
 from .test_weeks import address as week_address
 from .week_world import PEOPLE, SECOND, WeekWorld
 from .world import PEOPLE as CUP_PEOPLE
-from .world import VISITOR
+from .world import TASK, VISITOR
 
 TEXT = 'It is "plain" <b>code</b>.\r\n\r\nTwo of us ran it.'
 """What somebody typed: lines, and what HTML has to escape."""
@@ -331,3 +331,29 @@ def test_an_error_page_leads_on(world, fault) -> None:
         return
     checked = Client(HTTP_HOST="127.0.0.1:8000", enforce_csrf_checks=True)
     assert 'href="/account/signup/"' in page(checked.post("/account/signup/", {"name": "Ada"}), 403)
+
+
+@pytest.mark.parametrize("page_of_team", ["withdraw", "correct", "image", "found", "invitation"])
+def test_a_fault_of_ours_on_a_page_of_a_team_is_told_as_one(world, monkeypatch, page_of_team: str) -> None:
+    """The answer is 503 without a path of the organizers' machine, and what was typed is shown again."""
+    from orchestrator.errors import StoreFault
+    from orchestrator.web import contest_site, invitations
+
+    def broken(*_args, **_more):
+        raise StoreFault("/secret/place cannot be written")
+
+    own, site = world.ids["Reds"], contest_site.current_site()
+    submission = f"/my/{own['team']}/submissions/{own['submission']}/"
+    image = {"task": TASK, "name": "late", "side": "attack", "image": f"host/late@sha256:{'0' * 64}"}
+    address, form = {
+        "withdraw": (f"{submission}withdraw/", {"reason": TEXT}),
+        "correct": (f"{submission}correct/", {"reason": TEXT, "source": "https://example.org"}),
+        "image": (f"/my/{own['team']}/submit/image/", image),
+        "found": ("/my/", {"team": "Five Owls"}),
+        "invitation": (invitations.invite(by="desk", team="Reds", now=site.clock()), {}),
+    }[page_of_team]
+    monkeypatch.setattr(contest_site.ContestSite, "administer", broken)
+    monkeypatch.setattr(contest_site.ContestSite, "administer_without_reports", broken)
+    told = page(cup_client(world, "Arno").post(address, form), 503)
+    assert "secret" not in told
+    assert copied(told) == {"found": ["Five Owls"], "image": [], "invitation": []}.get(page_of_team, [SHOWN])

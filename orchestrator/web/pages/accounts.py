@@ -8,10 +8,10 @@ from django.shortcuts import redirect
 
 from orchestrator.domain.season import Person
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import SparringError
 from orchestrator.web import invitations
 from orchestrator.web.account_forms import ProfileForm
 from orchestrator.web.contest_words import rules_of_teams
+from orchestrator.web.form_actions import attempt
 from orchestrator.web.invitations import FoundInvitation
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
@@ -47,10 +47,9 @@ def invitation(visit: Visit, secret: str) -> HttpResponseBase:
         return _show_invitation(visit, found)
     if visit.actor.account is None:
         return redirect_to_login(visit.request.get_full_path())
-    try:
-        invitations.accept(visit.site, found, visit.account)
-    except SparringError as error:
-        return _show_invitation(visit, found, str(error))
+    account = visit.account
+    if problem := attempt(lambda: invitations.accept(visit.site, found, account)):
+        return _show_invitation(visit, found, problem)
     messages.success(visit.request, f"Welcome: you are {found.description} now.")
     weeks = visit.site.unrestricted() is not None
     pages = {"organizer": "organize", "rater": "judge" if weeks else "rate", "board": "board" if weeks else "home"}

@@ -21,13 +21,13 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.web import unrestricted_mails
 from orchestrator.web.arrival_time import last_byte_time
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import CHOOSE, TEXT_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import attempt, contest_of
+from orchestrator.web.unrestricted_pages import contest_of
 
 
 class PictureForm(forms.Form):
@@ -76,7 +76,7 @@ def pictures(visit: Visit) -> HttpResponseBase:
     problem = ""
     if form.is_valid():
         whole = last_byte_time(request, visit.site.clock)
-        problem = attempt(lambda _: _take_in(visit, contest, shape, form.cleaned_data["file"], whole), visit)
+        problem = attempt(lambda: _submit_picture(visit, contest, shape, form.cleaned_data["file"], whole))
         if not problem:
             return redirect(visit.team_url("team-pictures"))
 
@@ -107,12 +107,12 @@ def pictures(visit: Visit) -> HttpResponseBase:
 @limited(RequestKind.ACT)
 def conflict(visit: Visit) -> HttpResponseBase:
     """Declares a conflict of the team with a member of the board."""
-    contest, problem = contest_of(visit), ""
+    contest, problem, now = contest_of(visit), "", visit.site.clock()
     form = TeamConflictForm(contest.read(lambda state: sorted(state.board.members)), visit.request.POST or None)
     if form.is_valid():
         said = form.cleaned_data
         declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
-        problem = attempt(lambda at: board_conflicts.declare(contest, visit.actor.person, declared, at), visit)
+        problem = attempt(lambda: board_conflicts.declare(contest, visit.actor.person, declared, now))
         if not problem:
             messages.success(visit.request, "The conflict is on the record: this member sees no case of yours.")
             return redirect(visit.team_url("team-pictures"))
@@ -125,7 +125,7 @@ def conflict(visit: Visit) -> HttpResponseBase:
     )
 
 
-def _take_in(
+def _submit_picture(
     visit: Visit, contest: UnrestrictedContest, shape: tuple[int, int, int], file: UploadedFile, now: datetime
 ) -> None:
     data = file.read(MAX_PICTURE_BYTES + 1)
@@ -151,13 +151,12 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
     form, problem = ObjectionForm(visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
 
-        def appeal(at: datetime) -> None:
+        def appeal() -> None:
             words = (visit.actor.person, visit.team, picture_id, form.cleaned_data["text"])
-            unrestricted_mails.mail_waiting_appeal(
-                visit.site, contest, attack_pictures.appeal_against_ruling(contest, *words, at)
-            )
+            filed = attack_pictures.appeal_against_ruling(contest, *words, now)
+            unrestricted_mails.mail_waiting_appeal(visit.site, contest, filed)
 
-        problem = attempt(appeal, visit)
+        problem = attempt(appeal)
         if not problem:
             messages.success(visit.request, "Your appeal is on the record. The review board decides it.")
             return redirect(visit.team_url("team-picture", picture_id=picture_id))

@@ -24,7 +24,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import unrestricted_mails
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors
 from orchestrator.web.pages.form_rate_limits import limited
@@ -33,7 +33,7 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.team_forms import CHOOSE, REASON_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import attempt, contest_of, png
+from orchestrator.web.unrestricted_pages import contest_of, png
 
 
 class DecisionForm(forms.Form):
@@ -120,7 +120,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     if sent.get("ask"):  # the page asks once more before an act that cannot be undone, with what was typed
         form = DecisionForm.of_case(found, initial=typed)
     elif visit.request.method == "POST" and decided not in form.errors:
-        problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
+        problem = attempt(lambda: _act(visit, contest, found, member, form))
         if not problem:
             _tell_of_ruling(visit, contest, found)
             messages.success(visit.request, "It is on the record.")
@@ -189,7 +189,7 @@ def conflicts(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         said = form.cleaned_data
         declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
-        problem = attempt(lambda at: board_conflicts.declare(contest, _seated(member), declared, at), visit)
+        problem = attempt(lambda: board_conflicts.declare(contest, _seated(member), declared, now))
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
@@ -215,7 +215,7 @@ def waive(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         said = form.cleaned_data
         row = (said["member"], said["team"], said["reason"])
-        problem = attempt(lambda at: board_conflicts.waive(contest, _seated(member), *row, at), visit)
+        problem = attempt(lambda: board_conflicts.waive(contest, _seated(member), *row, now))
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
@@ -247,11 +247,9 @@ def _member(visit: Visit, contest: UnrestrictedContest) -> str:
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, ()).member)
 
 
-def _act(
-    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm, at: datetime
-) -> None:
+def _act(visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm) -> None:
     """Does what the pressed button of a case asks for. Raises UsageError and Rejected."""
-    sent = visit.request.POST
+    sent, at = visit.request.POST, visit.site.clock()
     if question := sent.get("for") or sent.get("against"):
         _require_question(found, question)
         vote = events.VoteCast(actor=member, member=member, question=question, in_favour="for" in sent)

@@ -17,7 +17,7 @@ from orchestrator.web.typed_text import TypedText, typed_in_request
 RETRY_SECONDS = 10
 """After how many seconds to try again after a temporary fault of ours."""
 LARGER_FILE = (
-    f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. Hand a larger one in with `sparring submit --to`, which "
+    f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. Submit a larger one with `sparring submit --to`, which "
     "resumes where it was interrupted; the page that you came from has the command."
 )
 """The text for a file that is too large for a form."""

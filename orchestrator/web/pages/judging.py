@@ -4,7 +4,6 @@ The pages show a rater neither a picture's team nor its id: the picture's addres
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -19,12 +18,13 @@ from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
 from orchestrator.web import leases, unrestricted_mails
+from orchestrator.web.form_actions import attempt
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.questionnaire import AskedPicture, ask_about
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import attempt, contest_of, png
+from orchestrator.web.unrestricted_pages import contest_of, png
 
 _PRACTICE = "Practice: after your answer you see what the picture shows. The answer does not count."
 _REMOVED = (
@@ -81,7 +81,7 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
     if item.test is not None:
         return _answer_test(visit, item, item.test, answers)
     before = contest.read(lambda state: state.pictures[item.picture].status)
-    problem = attempt(lambda now: picture_raters.rate(contest, person, item, answers, now), visit)
+    problem = attempt(lambda: picture_raters.rate(contest, person, item, answers, visit.site.clock()))
     leases.give_back(picture_raters.rater_name(contest, person))
     if problem:
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
@@ -94,11 +94,12 @@ def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Ans
     """Records an answer about a picture whose class is known. In practice, tells the rater whether it was right."""
     contest, person, right = contest_of(visit), visit.actor.person, False
 
-    def note(now: datetime) -> None:
+    def note() -> None:
         nonlocal right
+        now = visit.site.clock()
         right = picture_raters.answer_test(contest, person, test, answers, now, practice=item.practice)
 
-    problem = attempt(note, visit)
+    problem = attempt(note)
     leases.give_back(picture_raters.rater_name(contest, person))
     if problem:
         messages.warning(visit.request, f"Your answer was not taken: {problem}")

@@ -4,7 +4,7 @@ No page of a rater names a submission, a team or another rater's answer: a rando
 pages of all items of a kind have the same form.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -19,14 +19,13 @@ from orchestrator.application.grading.rating_desk import RaterView
 from orchestrator.domain import recusal
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GivenAnswer, GradingProgress, RatedItem, RaterProgress
-from orchestrator.errors import Rejected, SparringError, UsageError
+from orchestrator.errors import Rejected, UsageError
 from orchestrator.web import rating
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt, form_status, problem_text
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
-from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 
 PICTURE_SECONDS = 600
@@ -198,12 +197,8 @@ def grading(visit: Visit) -> HttpResponseBase:
     """Shows the raters and their progress; plans a grading, or counts the answers."""
     problem = ""
     if visit.request.method == "POST":
-        try:
-            said = _act(visit)
-        except SparringError as error:
-            problem = str(error)
-        else:
-            messages.success(visit.request, said)
+        problem = attempt(lambda: _act(visit))
+        if not problem:
             return _see_other("grading")
     holders = raters.role_holders(visit.season, visit.site.folder.key())
     grades = visit.site.contest().format.human_grading() is not None
@@ -227,15 +222,8 @@ def more_answers(visit: Visit) -> HttpResponseBase:
     tasks = _task_rows(visit, {}) if visit.site.contest().format.human_grading() is not None else []
     form = MoreForm.of_request(visit.request, _planned_tasks(tasks))
     if form.is_valid():
-        try:
-            with visit.site.administer(visit.actor.person) as admin:
-                chosen = raters.eligible_raters(admin.season, admin.folder.key())
-                asked = form.cleaned_data["appeals"]
-                said = _planned(human_grading.plan_more(admin, asked, chosen, _known_task(visit)))
-        except SparringError as error:
-            problem = str(error)
-        else:
-            messages.success(visit.request, said)
+        problem = attempt(lambda: _plan_more(visit, form.cleaned_data["appeals"]))
+        if not problem:
             return _see_other("grading")
     if not form.is_bound and not form.about:
         return redirect("grading")
@@ -260,20 +248,29 @@ def _known_task(visit: Visit) -> str:
     return task
 
 
-def _act(visit: Visit) -> str:
-    """Does the act that an organizer requested and returns a message about it. Raises SparringError."""
+def _act(visit: Visit) -> None:
+    """Does the act that an organizer requested, and tells so. Raises SparringError."""
     task = _known_task(visit)
     with visit.site.administer(visit.actor.person) as admin:
         if visit.request.POST.get("act") == "count":
             human_grading.count_answers(admin)
-            return "The board counts every answer that was given so far."
+            messages.success(visit.request, "The board counts every answer that was given so far.")
+        else:
+            chosen = raters.eligible_raters(admin.season, admin.folder.key())
+            _tell_plan(visit, human_grading.plan_grading(admin, chosen, task))
+
+
+def _plan_more(visit: Visit, appeals: Mapping[str, Sequence[int]]) -> None:
+    task = _known_task(visit)
+    with visit.site.administer(visit.actor.person) as admin:
         chosen = raters.eligible_raters(admin.season, admin.folder.key())
-        return _planned(human_grading.plan_grading(admin, chosen, task))
+        _tell_plan(visit, human_grading.plan_more(admin, appeals, chosen, task))
 
 
-def _planned(event: FormatEvent) -> str:
-    said = event.summary()
-    return f"Planned: {said['pictures']} pictures of {said['submissions']} submissions, {said['raters']} raters."
+def _tell_plan(visit: Visit, event: FormatEvent) -> None:
+    plan = event.summary()
+    text = f"Planned: {plan['pictures']} pictures of {plan['submissions']} submissions, {plan['raters']} raters."
+    messages.success(visit.request, text)
 
 
 def _task_rows(visit: Visit, names: dict[str, str]) -> list[TaskRow]:

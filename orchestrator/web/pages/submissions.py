@@ -20,17 +20,17 @@ from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
 from orchestrator.domain.season import Arrival, Entry
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import Rejected, SparringError
+from orchestrator.errors import Rejected
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.web import uploads
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt, attempt_change, form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
-from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm, problem_text
+from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm
 from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
 from orchestrator.web.uploads import UploadRefused
@@ -71,12 +71,10 @@ def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: obj
     """Takes in what a valid form submits and redirects to the arrival, or returns the form's page."""
     problem = ""
     if form.is_valid():
-        try:
-            arrival = _take_in(visit, form)
-        except SparringError as error:
-            problem = problem_text(error)
-        else:
-            return redirect(visit.team_url("arrival", arrival=arrival.id))
+        recorded: list[Arrival] = []
+        problem = attempt(lambda: recorded.append(_record_arrival(visit, form)))
+        if not problem:
+            return redirect(visit.team_url("arrival", arrival=recorded[0].id))
     today = format_time(visit.site.clock())[:_DAY_DIGITS]
     return render(
         visit,
@@ -90,7 +88,7 @@ def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: obj
     )
 
 
-def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
+def _record_arrival(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     """Records an arrival. Raises SparringError; then nothing is kept."""
     said, now = form.cleaned_data, last_byte_time(visit.request, visit.site.clock)
     hand_in = HandIn(visit.team, said["task"], name=said.get("name", ""))
@@ -271,12 +269,8 @@ def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
     """Withdraws a submission, with a reason. The page says before that it cannot be undone."""
     entry, form, problem = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None), ""
     if form.is_valid():
-        try:
-            with visit.site.administer(visit.actor.person) as admin:
-                admin.withdraw(entry.id, form.cleaned_data["reason"])
-        except SparringError as error:
-            problem = problem_text(error)
-        else:
+        problem = attempt_change(visit, lambda admin: admin.withdraw(entry.id, form.cleaned_data["reason"]))
+        if not problem:
             messages.success(visit.request, f"{entry.id} is withdrawn.")
             return redirect(visit.team_url("submission", submission=entry.id))
     return _render_act(visit, entry, "withdraw", form, problem, _withdrawal_obstacle(visit, entry))
@@ -285,15 +279,14 @@ def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
 @limited(RequestKind.ACT)
 def correct(visit: Visit, submission: str) -> HttpResponseBase:
     """Corrects a submission's licence and source (A6)."""
-    entry, problem = _own_entry(visit, submission), ""
+    entry, problem, warnings = _own_entry(visit, submission), "", list[str]()
     form = CorrectionForm.of_entry(entry, visit.request.POST or None)
     if form.is_valid():
-        try:
-            with visit.site.administer(visit.actor.person) as admin:
-                warnings = admin.correct_release(entry.id, form.cleaned_data["reason"], **form.changed_words())
-        except SparringError as error:
-            problem = problem_text(error)
-        else:
+        reason, changed = form.cleaned_data["reason"], form.changed_words()
+        problem = attempt_change(
+            visit, lambda admin: warnings.extend(admin.correct_release(entry.id, reason, **changed))
+        )
+        if not problem:
             messages.success(visit.request, "The record has it now. What it said before stays there too.")
             for warning in warnings:
                 messages.warning(visit.request, warning)
@@ -309,13 +302,11 @@ def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
     form = AppealForm(subjects or _subjects(visit, entry), visit.request.POST or None)
     if form.is_valid():
         ids = {each.label: each.id for each in _findings(visit, entry)}
-        about = ids.get(form.cleaned_data["about"], "")
-        try:
-            with visit.site.administer(visit.actor.person) as admin:
-                appeals.file_appeal(admin, visit.team, entry.id, form.cleaned_data["text"], finding=about)
-        except SparringError as error:
-            problem = problem_text(error)
-        else:
+        text, about = form.cleaned_data["text"], ids.get(form.cleaned_data["about"], "")
+        problem = attempt_change(
+            visit, lambda admin: appeals.file_appeal(admin, visit.team, entry.id, text, finding=about)
+        )
+        if not problem:
             messages.success(visit.request, "Your appeal is filed. You will find its decision on this page.")
             return redirect(visit.team_url("submission", submission=entry.id))
     nothing = "" if subjects else "there is nothing, or nothing more, against which the team can appeal"

@@ -9,18 +9,17 @@ from orchestrator.application.contests import submission_allowance
 from orchestrator.application.contests.team_founding import found_team
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Person
-from orchestrator.errors import SparringError
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.reports.site import Links
 from orchestrator.web import invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.contest_words import rules_of_teams
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt_change, form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
-from orchestrator.web.team_forms import TeamForm, problem_text
+from orchestrator.web.team_forms import TeamForm
 from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
 
@@ -34,12 +33,8 @@ def my_teams(visit: Visit) -> HttpResponseBase:
     if visit.request.method == "POST" and form.is_valid():
         team, account = form.cleaned_data["team"], visit.account
         founder = PersonRecord(id=account.person, name=account.name, organizer=visit.actor.is_organizer)
-        try:
-            with visit.site.administer(account.person) as admin:
-                found_team(admin, team, founder)
-        except SparringError as error:
-            problem = problem_text(error)
-        else:
+        problem = attempt_change(visit, lambda admin: found_team(admin, team, founder))
+        if not problem:
             messages.success(visit.request, f"{team} is a team of this contest, and you are in it.")
             return redirect("my-teams")
     return render(

@@ -1,7 +1,6 @@
 """The organizers' desk of an unrestricted contest: seat the board, admit teams with preprints, record payments."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -20,11 +19,11 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.state import DefenceStatus, State
-from orchestrator.web.form_actions import form_status
+from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import attempt, contest_of
+from orchestrator.web.unrestricted_pages import contest_of
 
 _REFERENCE_LIMIT, _LINE_LIMIT, _NAME_LIMIT = 200, 500, 64
 
@@ -138,7 +137,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
     contest, problem, now = contest_of(visit), "", visit.site.clock()
     form = kind.of_request(visit.request, _rows(contest.read(waiting))[act])
     if form.is_valid():
-        problem = attempt(lambda at: _act(visit, contest, form, at), visit)
+        problem = attempt(lambda: _act(visit, contest, form))
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("organize-weeks")
@@ -173,9 +172,9 @@ def waiting(state: State) -> dict[str, Any]:
     }
 
 
-def _act(visit: Visit, contest: UnrestrictedContest, form: RowForm, at: datetime) -> None:
+def _act(visit: Visit, contest: UnrestrictedContest, form: RowForm) -> None:
     """Does the act of a valid form. Raises UsageError and Rejected."""
-    said, actor = form.cleaned_data, visit.actor.person
+    said, actor, at = form.cleaned_data, visit.actor.person, visit.site.clock()
     match form:
         case SeatForm():
             if said["case"] and contest.read(lambda state: not board_cases.exists(state, said["case"])):

@@ -16,9 +16,9 @@ from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.statement import monthly_statements
+from orchestrator.web.form_actions import problem_text
 from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs
-from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import contest_of, png, viewer_of
 
