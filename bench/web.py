@@ -48,8 +48,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from orchestrator import resources
-from orchestrator.application.contests import demo_contest, round_requests, seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import demo_contest, round_requests, seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -224,7 +224,7 @@ def make_contest(folder: Path) -> None:
             manifest = re.sub(r"^name:.*$", f"name: late-{number}", manifest, flags=re.MULTILINE)
             (copy / "submission.yaml").write_text(manifest, "utf-8")
             admin.add_team(f"Late {number}", [PersonRecord(id=f"late-{number}", name="Somebody")])
-            admin.submit(SubmissionRequest(f"Late {number}", LONG_TASK, folder=copy), backend)
+            submission_admission.submit(admin, SubmissionRequest(f"Late {number}", LONG_TASK, folder=copy), backend)
         round_requests.request_round(admin, demo_contest.ROUND, LONG_TASK)
 
 

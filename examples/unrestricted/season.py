@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.application.contests import roles, seasons
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests import roles, seasons, submission_admission
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
-from orchestrator.application.grading.attack_pictures import hand_in_picture
+from orchestrator.application.grading.attack_pictures import submit_picture
 from orchestrator.application.grading.graded_pictures import encode_png
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds.play_rounds import RunOptions, ready_backend
@@ -134,7 +135,7 @@ class Play:
         )
         with seasons.administer(self.path, "desk", lambda: self.now) as admin:
             backend = ready_backend(admin.contest, self.path.resolve(), HOW)
-            admin.submit(SubmissionRequest(team=team, task="squares", folder=folder), backend)
+            submission_admission.submit(admin, SubmissionRequest(team, "squares", folder), backend)
         self.vote(f"readable:{name}", "b1", "b2", "b3")
         self.act(commands.decide_readability, actor="desk", defence=name, readable=True, reason="Ten plain lines.")
         self.play(f"eligibility-{name}")
@@ -151,7 +152,7 @@ class Play:
             team, value = PICTURES[name]
             png = encode_png(np.full((1, SIDE, SIDE), value, np.uint8))
             with open_unrestricted(self.path) as contest:
-                self.ids[name] = hand_in_picture(contest, (1, SIDE, SIDE), team, team, png, self.now)
+                self.ids[name] = submit_picture(contest, (1, SIDE, SIDE), team, team, png, self.now)
             self.say(f"{team} submit {name}")
 
     def rate(self, name: str, recorded: str = "", appeal: str = "") -> None:

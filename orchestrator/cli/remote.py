@@ -52,7 +52,7 @@ class RemoteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteHandIn:
+class RemoteSubmission:
     """A submission to a site: a path or an image, and its description."""
 
     submission: str
@@ -158,7 +158,7 @@ def print_boards(source: str, phase: str | None, task: str | None, *, as_json: b
     results_output.print_season(results, as_json=False)
 
 
-def hand_in(what: RemoteHandIn, to: str, options: RemoteOptions, *, as_json: bool) -> None:
+def submit(what: RemoteSubmission, to: str, options: RemoteOptions, *, as_json: bool) -> None:
     """Submits to a site, shows the admission, and keeps the receipt.
 
     Raises:
@@ -210,7 +210,7 @@ def _poll_for_token(client: ServiceClient, begun: dict[str, Any], sleep: Callabl
                 raise UsageError("; ".join(f"{each.what}; {each.remedy}" for each in refused.problems)) from None
 
 
-def _send(client: ServiceClient, what: RemoteHandIn, *, as_json: bool) -> str:
+def _send(client: ServiceClient, what: RemoteSubmission, *, as_json: bool) -> str:
     """Sends a folder, a file or an image to the site, and returns the arrival's id."""
     path = Path(what.submission)
     if path.is_dir():
@@ -230,7 +230,7 @@ def _send(client: ServiceClient, what: RemoteHandIn, *, as_json: bool) -> str:
     return str(answer.json()["arrival"])
 
 
-def _upload(client: ServiceClient, path: Path, what: RemoteHandIn, *, as_json: bool) -> str:
+def _upload(client: ServiceClient, path: Path, what: RemoteSubmission, *, as_json: bool) -> str:
     with _upload_bar(path.stat().st_size, visible=err.is_terminal and not as_json) as watch:
         return upload_file(client, path, what.words(), watch)
 

@@ -15,15 +15,17 @@ from orchestrator.application.contests import (
     report_writer,
     rescoring,
     seasons,
+    submission_admission,
 )
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.cli import console, output_paths, remote, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_side, safe_text
-from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
+from orchestrator.cli.remote import RemoteOptions, RemoteSubmission
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.submissions import Side
@@ -142,8 +144,8 @@ def submit(
             raise UsageError("--backend, --allow-unisolated and --by are for a contest's folder; leave them out")
         if len(words) != 1:
             raise UsageError(f"with --to give one SUBMISSION, not {len(words)}")
-        sent = RemoteHandIn(words[0], team_name, task or "", image.name, image.side)
-        remote.hand_in(sent, site.to, site, as_json=as_json)
+        sent = RemoteSubmission(words[0], team_name, task or "", image.name, image.side)
+        remote.submit(sent, site.to, site, as_json=as_json)
         return
     if site != RemoteOptions():
         raise UsageError("--no-wait and --receipt are for a site; give --to")
@@ -151,10 +153,10 @@ def submit(
         raise UsageError("give DIR and SUBMISSION, or --to and SUBMISSION")
     folder, submission = Path(words[0]), words[1]
     with seasons.administer(folder, by) as admin:
-        handed = SubmissionRequest(team_name, task or admin.contest.only_task, name=image.name, side=image.side)
+        request = SubmissionRequest(team_name, task or admin.contest.only_task, name=image.name, side=image.side)
         known = set(admin.season.entries)
         options = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
-        receipt = _hand_in(admin, handed, submission, options)
+        receipt = _submit(admin, request, submission, options)
         name = admin.season.entries[receipt.submission].name
         left = _left_text(admin.contest.format, receipt)
     if as_json:
@@ -195,22 +197,22 @@ def _left_text(rules: Format[Any], receipt: Receipt) -> str:
     return f", {receipt.attempts_left} left (A4)" if rules.submissions_per_team() is not None else ""
 
 
-def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, options: RunOptions) -> Receipt:
+def _submit(admin: ContestAdmin, request: SubmissionRequest, submission: str, options: RunOptions) -> Receipt:
     """Submits what the operator named: pictures, a package, a folder or an image."""
     path = Path(submission)
     if not path.exists() and submission.endswith(_ARCHIVES):
         raise UsageError(f"there is no file {submission}")
     if admin.contest.format.picture_formats() and not (path / manifest.FILE_NAME).exists():
-        return picture_submission.submit_pictures(admin, handed, path)
+        return picture_submission.submit_pictures(admin, request, path)
     ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
     if path.is_file():
-        return package_submission.submit_package(admin, handed, path, ready, _print_log_line)
+        return package_submission.submit_package(admin, request, path, ready, _print_log_line)
     if path.is_dir():
-        return admin.submit(replace(handed, folder=path), ready)
+        return submission_admission.submit(admin, replace(request, folder=path), ready)
     if options.backend == "process" or submission.startswith((".", "/", "~")) or submission.endswith("/"):
         images = "" if options.backend == "process" else ", or the name of an image"
         raise UsageError(f"there is no file or folder {submission}; give a folder with a submission.yaml{images}")
-    return admin.submit(replace(handed, image=submission), ready)
+    return submission_admission.submit(admin, replace(request, image=submission), ready)
 
 
 @console.command

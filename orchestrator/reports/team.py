@@ -115,9 +115,9 @@ def team_pages(rounds: Sequence[Results], history: ContestHistory) -> dict[str, 
     """
     season = history.season
     participations = _participations_by_team(rounds)
-    handed: dict[str, list[SubmissionHistory]] = {}
+    by_team: dict[str, list[SubmissionHistory]] = {}
     for one in _submission_histories(season, history):
-        handed.setdefault(one.entry.team, []).append(one)
+        by_team.setdefault(one.entry.team, []).append(one)
     refused = [
         Refusal(time, act, ()) for time, act in history.events if isinstance(act, contest_events.SubmissionRefused)
     ]
@@ -129,7 +129,7 @@ def team_pages(rounds: Sequence[Results], history: ContestHistory) -> dict[str, 
             people=(),
             people_count=len(season.teams.get(team, ())),
             organizers=sum(person.organizer for person in season.teams.get(team, ())),
-            submissions=tuple(handed.get(team, ())),
+            submissions=tuple(by_team.get(team, ())),
             refusals=tuple(one for one in refused if one.event.team == team),
             participations=tuple(participations.get(team, ())),
             usage_kinds=tuple(kind.name for kind in USAGE_KINDS),

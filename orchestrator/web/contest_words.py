@@ -49,7 +49,7 @@ class ContestWords:
     """A contest file in words."""
 
     format: str
-    handed_in: str
+    submitted: str
     closes: str
     tasks: tuple[TaskWords, ...]
     rules: tuple[RuleInWords, ...]
@@ -61,7 +61,7 @@ def contest_words(contest: Contest) -> ContestWords:
     """Returns a contest file in words; caches the latest. Raises Rejected if the pictures cannot be read."""
     return ContestWords(
         format=contest.file.format.replace("_", " "),
-        handed_in=_handed_in(contest),
+        submitted=_submitted(contest),
         tasks=tuple(_tasks(contest)),
         rules=tuple(contest.format.rules_in_words()),
         closes=contest.format.closes_itself,
@@ -96,7 +96,7 @@ def window_in_words(window: SubmissionWindow) -> str:
     return _WINDOWS[window.state]
 
 
-def _handed_in(contest: Contest) -> str:
+def _submitted(contest: Contest) -> str:
     sides = {Side.ATTACK: "programs that change pictures (attacks)", Side.DEFENCE: "programs that classify (defences)"}
     kinds = [sides[side] for side in contest.format.programs]
     kinds += ["pictures in an archive"] if contest.format.picture_formats() else []

@@ -33,7 +33,7 @@ class TeamForm(forms.Form):
         return clean_name(self.cleaned_data["team"])
 
 
-class _HandInForm(forms.Form):
+class _SubmitForm(forms.Form):
     """A form with the task, which is shown as a choice only if there are several."""
 
     def __init__(self, tasks: Sequence[str], *args: Any, **kwargs: Any) -> None:
@@ -44,7 +44,7 @@ class _HandInForm(forms.Form):
         self.fields = {"task": field, **self.fields}
 
 
-class FileForm(_HandInForm):
+class FileForm(_SubmitForm):
     """Submits a file: a submission, whose manifest gives its name and side, or pictures."""
 
     name = forms.CharField(
@@ -68,7 +68,7 @@ class FileForm(_HandInForm):
             del self.fields["name"]
 
 
-class ImageForm(_HandInForm):
+class ImageForm(_SubmitForm):
     """Submits an image that is in a registry."""
 
     side = forms.ChoiceField(label="Side")

@@ -1,9 +1,9 @@
-"""The teams' results of rounds, computed once for each state of the contest because that reads every round."""
+"""The teams' results of rounds, computed once for each state because that reads every round; and their receipts."""
 
 import threading
 from pathlib import Path
 
-from orchestrator.application.contests import report_writer
+from orchestrator.application.contests import contest_receipts, report_writer
 from orchestrator.application.contests.team_reports import TeamReports, read_team_reports
 from orchestrator.web.contest_site import ContestSite
 
@@ -27,6 +27,15 @@ def reports_of(site: ContestSite) -> TeamReports:
 def finding_labels(site: ContestSite) -> dict[str, str]:
     """Returns the label of each finding by its id in the ledger, for readers who must not see that id."""
     return {found.id: found.label for several in reports_of(site).findings.values() for found in several}
+
+
+def read_receipt(site: ContestSite, person: str, submission: str) -> bytes:
+    """Returns the receipt of a submission, byte for byte as it was signed; writes it again if its file is missing."""
+    path = contest_receipts.receipt_path(site.folder, submission)
+    if not path.exists():  # the receiving process was killed before it wrote the receipt
+        with site.administer_without_reports(person) as admin:
+            contest_receipts.restore_receipts(admin)
+    return path.read_bytes()
 
 
 def _written(path: Path) -> int:

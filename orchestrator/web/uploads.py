@@ -24,8 +24,8 @@ from typing import BinaryIO, Protocol
 from django.db.models import F, Sum
 
 from orchestrator.application.contests import arrivals
-from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.closing_preview import UploadUnderWay
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.domain.season import Arrival
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem
@@ -117,13 +117,13 @@ class _RunningDigests:
 _digests = _RunningDigests()
 
 
-def hand_in_of(upload: Upload) -> HandIn:
+def request_of(upload: Upload) -> SubmissionRequest:
     """Returns what the client said of a file when its upload began."""
     side = Side(upload.side) if upload.side else None
-    return HandIn(upload.team, upload.task, side, upload.name, upload.file_name)
+    return SubmissionRequest(upload.team, upload.task, side=side, name=upload.name, file_name=upload.file_name)
 
 
-def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, digest: str) -> Upload | Arrival:
+def begin(site: ContestSite, account: Account, request: SubmissionRequest, size: int, digest: str) -> Upload | Arrival:
     """Returns a new upload, the open upload of the same file, or the arrival that the same file became.
 
     Raises:
@@ -132,35 +132,35 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
     """
     largest, now = web_settings().file.largest_upload, site.clock()
     with site.administer_without_reports(account.person) as admin:
-        known = arrivals.check_hand_in(admin, hand_in, digest)
+        known = arrivals.check_request(admin, request, digest)
     if known is not None:
         return known
     if size > largest:
         remedy = f"send at most {largest} bytes, or submit an image by its digest"
         raise UploadRefused(Refusal.TOO_LARGE, Problem("file", f"is {size} bytes", remedy))
-    side = hand_in.side.value if hand_in.side else ""
+    side = request.side.value if request.side else ""
     same = {
-        "team": hand_in.team,
-        "task": hand_in.task,
+        "team": request.team,
+        "task": request.task,
         "side": side,
-        "name": hand_in.name,
+        "name": request.name,
         "digest": digest,
         "size": size,
     }
     with _creating():
         _sweep_alone(now)
-        waiting = Upload.objects.filter(team=hand_in.team, arrival="", expires__gt=now)
+        waiting = Upload.objects.filter(team=request.team, arrival="", expires__gt=now)
         if (open_one := waiting.filter(**same).first()) is not None:
             return open_one
         taken = waiting.aggregate(total=Sum("size"))["total"] or 0
         if waiting.count() >= OPEN_UPLOADS or taken + size > QUOTA_FACTOR * largest:
-            what = f"{hand_in.team} has {waiting.count()} unfinished uploads of {taken} bytes together"
+            what = f"{request.team} has {waiting.count()} unfinished uploads of {taken} bytes together"
             raise UploadRefused(Refusal.TOO_MANY, Problem("team", what, "finish or cancel one, or wait for a day"))
         require_space(now, size)
         upload = Upload.objects.create(
             public_id=secrets.token_hex(16),
             account=account,
-            file_name=hand_in.file_name,
+            file_name=request.file_name,
             expires=now + LIFETIME,
             **same,
         )
@@ -285,7 +285,7 @@ def _finish(site: ContestSite, account: Account, upload: Upload, digest: str, no
         raise UploadRefused(Refusal.DIGEST, problem)
     path = _path(upload.public_id)
     with site.administer_without_reports(account.person) as admin:
-        arrival = arrivals.record_arrival(admin, hand_in_of(upload), path, digest=upload.digest, now=now)
+        arrival = arrivals.record_arrival(admin, request_of(upload), path, digest=upload.digest, now=now)
     path.unlink(missing_ok=True)  # it is still there if the same file had arrived before
     _note_arrival(upload, arrival)
 

@@ -14,8 +14,9 @@ import docker
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import package_submission, promotion, seasons
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests import package_submission, promotion, seasons, submission_admission
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.domain import contest_events
@@ -122,7 +123,9 @@ class Cup:
         """Submits a folder for a team and returns the receipt."""
         with self.desk() as desk:
             backend = play_rounds.ready_backend(desk.contest, self.folder.path.resolve(), HOW)
-            return desk.submit(SubmissionRequest(team=team, task=task, folder=folder, **more), backend)
+            return submission_admission.submit(
+                desk, SubmissionRequest(team=team, task=task, folder=folder, **more), backend
+            )
 
     def play(self, phase: str, task: str | None = "quarters") -> list[Results]:
         """Plays a round."""

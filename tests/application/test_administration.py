@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from orchestrator import redaction
-from orchestrator.application.contests import roles
-from orchestrator.application.contests.administration import SubmissionRequest, validated
+from orchestrator.application.contests import roles, submission_admission
+from orchestrator.application.contests.administration import validated
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_format import RoundOfSeason
@@ -56,7 +57,7 @@ def test_a_receipt_is_signed(cup) -> None:
 def test_few_of_many_problems_are_on_record(cup) -> None:
     """A submission may have thousands, a refusal costs no attempt, and everybody keeps the ledger."""
     with cup.desk() as desk, pytest.raises(Rejected) as refusal:
-        desk.record_refusal(SubmissionRequest("One", "quarters"), [Problem("line", "x")] * 1000)
+        submission_admission.refuse(desk, SubmissionRequest("One", "quarters"), [Problem("line", "x")] * 1000)
     [refused] = cup.acts(contest_events.SubmissionRefused)
     assert len(refused.problems) == len(refusal.value.problems) == 51
     assert refused.problems[-1].endswith("and 950 more problems")
@@ -192,7 +193,7 @@ def test_strangers_are_refused_without_isolation(cup) -> None:
             desk.contest, cup.folder.path.resolve(), play_rounds.RunOptions(backend="process")
         )
         with pytest.raises(Rejected, match="--backend container"):
-            desk.submit(submitted, strict)
+            submission_admission.submit(desk, submitted, strict)
     assert cup.acts(contest_events.SubmissionReceived) == []
 
 

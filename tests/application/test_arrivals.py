@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.application.contests import arrivals, seasons
-from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.submissions import trial_match_setup
 from orchestrator.domain import contest_events
@@ -31,7 +31,7 @@ def arrive(cup, path: Path | None, actor: str = "person-1", now: datetime | None
     """Takes a file in for team One, whose last byte was here at `now`."""
     with seasons.administer(cup.folder.path, actor, cup.clock) as admin:
         words = {"team": "One", "task": "quarters"} | ({"file_name": "mine.tar"} if path else {}) | said
-        return arrivals.record_arrival(admin, HandIn(**words), path, now=now)
+        return arrivals.record_arrival(admin, SubmissionRequest(**words), path, now=now)
 
 
 def admit(cup, arrival: str):
@@ -85,7 +85,7 @@ def test_what_arrives_before_the_close_waits_for_no_other_entry(cup, monkeypatch
 
     with seasons.open_ledger(cup.folder.path, "person-1", cup.clock) as admin:
         monkeypatch.setattr(ContestFolder, "writing", wait_and_write)
-        arrival = arrivals.record_arrival(admin, HandIn("One", "quarters", file_name="mine.tar"), path)
+        arrival = arrivals.record_arrival(admin, SubmissionRequest("One", "quarters", file_name="mine.tar"), path)
     assert datetime.fromisoformat(arrival.time) == CLOSES - timedelta(minutes=1)
 
 
@@ -104,7 +104,7 @@ def test_what_arrives_before_the_close_counts_after_others_wrote(cup, monkeypatc
 
     with seasons.open_ledger(cup.folder.path, "person-1", cup.clock) as admin:
         monkeypatch.setattr(ContestFolder, "writing", write_before)
-        arrival = arrivals.record_arrival(admin, HandIn("One", "quarters", file_name="mine.tar"), path)
+        arrival = arrivals.record_arrival(admin, SubmissionRequest("One", "quarters", file_name="mine.tar"), path)
     assert datetime.fromisoformat(arrival.time) == CLOSES - timedelta(minutes=1)
     times = [entry.time for entry in cup.entries()]
     assert times == sorted(times)
@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_noted_stays_with_the_caller(cup, monkeypatch) -> 
 
         monkeypatch.setattr(desk, "append_event", fails)
         with pytest.raises(StoreFault, match="went away"):
-            arrivals.record_arrival(desk, HandIn("One", "quarters", file_name="a.tar"), path)
+            arrivals.record_arrival(desk, SubmissionRequest("One", "quarters", file_name="a.tar"), path)
         assert path.exists()
         arrivals.sweep(desk)
     assert not list((cup.folder.path / arrivals.ARRIVALS).iterdir())

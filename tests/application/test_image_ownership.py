@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import package_submission
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import package_submission, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
@@ -65,7 +65,7 @@ def submit(cup) -> Callable[..., Receipt]:
             ready = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), RunOptions(backend="docker"))
             if package is not None:
                 return package_submission.submit_package(desk, SubmissionRequest(team, "quarters"), package, ready)
-            return desk.submit(SubmissionRequest(team, "quarters", folder, **more), ready)
+            return submission_admission.submit(desk, SubmissionRequest(team, "quarters", folder, **more), ready)
 
     return submit
 

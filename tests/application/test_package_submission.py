@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.application.contests import package_submission
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import trial_match_setup

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import picture_submission, seasons
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord
-from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected
 from orchestrator.intake.picture_entries import EntryPictures
 
@@ -36,9 +35,9 @@ def desk(tmp_path):
 def submit(desk, value: int, team: str = "Reds"):
     """Submits pictures that are all of one value."""
     shape = desk.contest.load_samples().pixels.shape
-    request = SubmissionRequest(team, "digits", name=f"n{value}", side=Side.ATTACK, is_pictures=True)
+    request = SubmissionRequest(team, "digits", name=f"n{value}")
     pictures = EntryPictures(np.full(shape, value, np.uint8), f"sha256:{value:064x}", "none")
-    return desk.submit_pictures(request, lambda: pictures)
+    return picture_submission.admit_pictures(desk, request, lambda: pictures)
 
 
 def test_refused_pictures_are_not_stored(desk) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.application.contests import package_submission, report_writer, seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import package_submission, report_writer, seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Season
@@ -178,7 +178,7 @@ def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
 
         monkeypatch.setattr(backend, "admit", admitted)
         with pytest.raises(Rejected, match="no team"):
-            desk.submit(SubmissionRequest(team="Nobody", task="quarters", folder=folder), backend)
+            submission_admission.submit(desk, SubmissionRequest(team="Nobody", task="quarters", folder=folder), backend)
     (received,) = cup.acts(contest_events.SubmissionReceived)
     assert (cup.folder.path / received.folder).is_dir()
 

@@ -23,7 +23,7 @@ from orchestrator.application.contests import (
     seasons,
     worker,
 )
-from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.worker import CompletedWork, Worker, WorkerSettings
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import trial_match_setup
@@ -48,7 +48,7 @@ def arrive(cup, name: str, team: str = "One", kind: str = "attack_noop") -> str:
     (folder / "note.txt").write_text(name)
     path = package_writer.write_package(folder, cup.path / f"upload-{name}").path
     with seasons.administer(cup.folder.path, f"person-{team}", cup.clock) as admin:
-        return arrivals.record_arrival(admin, HandIn(team, "quarters", file_name=path.name), path).id
+        return arrivals.record_arrival(admin, SubmissionRequest(team, "quarters", file_name=path.name), path).id
 
 
 def junk(cup, name: str, team: str) -> str:
@@ -56,7 +56,7 @@ def junk(cup, name: str, team: str) -> str:
     path = cup.path / f"{name}.zip"
     path.write_text(name)
     with seasons.administer(cup.folder.path, f"person-{team}", cup.clock) as admin:
-        return arrivals.record_arrival(admin, HandIn(team, "quarters", file_name=path.name), path).id
+        return arrivals.record_arrival(admin, SubmissionRequest(team, "quarters", file_name=path.name), path).id
 
 
 def work(cup) -> list[CompletedWork]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import promotion, seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import promotion, seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
 from orchestrator.bundles import packed_blobs, sealed_lists, sealed_round_check, writer
@@ -87,7 +87,9 @@ class Cup:
         """Submits a player."""
         with seasons.administer(self.path, "tester") as desk:
             backend = play_rounds.ready_backend(desk.contest, desk.folder.path.resolve(), HOW)
-            desk.submit(SubmissionRequest(team=team, task="quarters", folder=self.player(player)), backend)
+            submission_admission.submit(
+                desk, SubmissionRequest(team=team, task="quarters", folder=self.player(player)), backend
+            )
 
     def player(self, name: str) -> Path:
         """Makes a player's folder."""

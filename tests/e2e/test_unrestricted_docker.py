@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds.play_rounds import RunOptions, ready_backend
 from orchestrator.domain.submissions import Side
@@ -35,7 +35,7 @@ class ContainerContest(PlayedContest):
         )
         asked = SubmissionRequest(team=team, task="squares", image=f"{tag}:cpu", name=folder.name, side=Side.DEFENCE)
         with seasons.administer(self.path, "desk", self.clock) as admin:
-            admin.submit(asked, ready_backend(admin.contest, self.path.resolve(), self.how))
+            submission_admission.submit(admin, asked, ready_backend(admin.contest, self.path.resolve(), self.how))
             admin.correct_release(folder.name, "its team said so", licence=None, source="https://code.example/1")
 
 

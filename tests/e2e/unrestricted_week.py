@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator import resources
-from orchestrator.application.contests import roles, seasons
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests import roles, seasons, submission_admission
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
 from orchestrator.application.rounds.play_rounds import RunOptions, ready_backend
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role
@@ -156,7 +157,7 @@ class PlayedContest:
         """Submits a folder."""
         with seasons.administer(self.path, "desk", self.clock) as admin:
             backend = ready_backend(admin.contest, self.path.resolve(), self.how)
-            admin.submit(SubmissionRequest(team=team, task="squares", folder=folder), backend)
+            submission_admission.submit(admin, SubmissionRequest(team=team, task="squares", folder=folder), backend)
 
     def find_readable(self, name: str) -> None:
         """Makes the board find a defence readable."""

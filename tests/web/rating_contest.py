@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from orchestrator.application.contests import roles, seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import picture_submission, roles, seasons
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain.contest_events import PersonRecord, Role
-from orchestrator.domain.submissions import Side
 from orchestrator.formats.attack_set.events import GradingPlanned
 from orchestrator.formats.attack_set.grading.planning import make_plan
 from orchestrator.formats.attack_set.grading.rules import GradingRules
@@ -61,9 +60,9 @@ def make_contest(folder, clock) -> None:
             admin.add_team(team, [PersonRecord(id=f"{team.lower()}@example.org", name=f"Captain of the {team}")])
             noise = np.random.default_rng(1).integers(-step, step + 1, original.shape)
             pictures = np.clip(original + noise, 0, 255).astype(np.uint8)
-            request = SubmissionRequest(team, "digits", name=team.lower(), side=Side.ATTACK, is_pictures=True)
+            request = SubmissionRequest(team, "digits", name=team.lower())
             archive = EntryPictures(digest="sha256:" + f"{step:064x}", pixels=pictures, decoder="none")
-            admin.submit_pictures(request, lambda archive=archive: archive)
+            picture_submission.admit_pictures(admin, request, lambda archive=archive: archive)
 
 
 def grant(folder, clock, *accounts) -> None:

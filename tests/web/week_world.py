@@ -193,7 +193,7 @@ def _first_week(world: WeekWorld, contest: UnrestrictedContest) -> None:
         contest.propose(published, START)
     for number, what in enumerate(("broken", "kites", "rejected", "reported", "waits")):
         data = png(number)
-        world.pictures[what] = attack_pictures.hand_in_picture(
+        world.pictures[what] = attack_pictures.submit_picture(
             contest, (1, SIDE, SIDE), PEOPLE["Fay"], "foxes", data, START
         )
 
@@ -217,7 +217,7 @@ def _second_week(world: WeekWorld, contest: UnrestrictedContest) -> None:
         actor=PEOPLE["Kim"], appeal=world.appeals["kites"], picture=own["kites"], team="kites", text="It is a drawing."
     )
     contest.propose(appeal, SECOND)
-    own["open"] = attack_pictures.hand_in_picture(contest, (1, SIDE, SIDE), PEOPLE["Fay"], "foxes", png(9), SECOND)
+    own["open"] = attack_pictures.submit_picture(contest, (1, SIDE, SIDE), PEOPLE["Fay"], "foxes", png(9), SECOND)
 
 
 def people_sign_up() -> None:

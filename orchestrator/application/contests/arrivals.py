@@ -6,13 +6,19 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from orchestrator.application.contests import admission_steps, package_submission, picture_submission
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
+from orchestrator.application.contests import (
+    admission_steps,
+    package_submission,
+    picture_submission,
+    submission_admission,
+)
+from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.application.contests.admission_steps import AdmissionStep, StepLog
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Arrival
@@ -31,20 +37,8 @@ _MAGIC = ((0, b"PK\x03\x04", ".zip"), (0, b"\x1f\x8b", ".tar.gz"), (257, b"ustar
 _HEAD_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class HandIn:
-    """A team's description of its submission, see `SubmissionArrived`. `image`: `NAME@sha256:...`, empty for a file."""
-
-    team: str
-    task: str
-    side: Side | None = None
-    name: str = ""
-    file_name: str = ""
-    image: str = ""
-
-
 def record_arrival(
-    admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "", now: datetime | None = None
+    admin: ContestAdmin, request: SubmissionRequest, path: Path | None, *, digest: str = "", now: datetime | None = None
 ) -> Arrival:
     """Records the arrival of a complete file, or of an image by digest, and returns the arrival.
 
@@ -53,7 +47,7 @@ def record_arrival(
 
     Args:
         admin: the contest; its actor is the person who submits.
-        hand_in: the team's description of the submission.
+        request: the submission as the team describes it, with the file's name, or the image as `NAME@sha256:...`.
         path: the complete file, on the contest folder's file system, which no other process may use from now on; None
             for an image.
         digest: the file's `sha256:...` if the caller computed it while the bytes came; else the file is read again.
@@ -64,22 +58,22 @@ def record_arrival(
         UsageError: neither a file nor an image, or both.
         StoreFault: the file cannot be kept.
     """
-    if (path is None) == (not hand_in.image):
+    if (path is None) == (not request.image):
         raise UsageError("submit either a file or an image by its digest")
     now = now or admin.now()  # before reading the file and waiting for the write lock, which both take time
-    hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
+    request = replace(request, file_name=_safe_file_name(request.file_name) if path is not None else "")
     size, suffix = 0, ""
     if path is None:
-        digest = hand_in.image.partition("@")[2]
+        digest = request.image.partition("@")[2]
     else:
         size, suffix = _settle_file(path), _suffix(path)
         digest = digest or _file_digest(path)
     with admin.alone():
-        if (known := _known_arrival(admin, hand_in, digest)) is not None:
+        if (known := _known_arrival(admin, request, digest)) is not None:
             return known
-        _require_acceptable(admin, hand_in, digest, now)
+        _require_acceptable(admin, request, digest, now)
         arrival = secrets.token_hex(8)
-        words = {name: getattr(hand_in, name) for name in ("team", "task", "side", "name", "file_name", "image")}
+        words = {name: getattr(request, name) for name in ("team", "task", "side", "name", "file_name", "image")}
         words |= {"size": size, "digest": digest, "last_byte": format_time(admin.counted_time(now))}
         event = validated(contest_events.SubmissionArrived, actor=admin.actor, arrival=arrival, **words)
         _keep(arrival_folder(admin.folder.path, arrival), path, suffix)
@@ -90,14 +84,14 @@ def record_arrival(
     return admin.season.arrivals[arrival]
 
 
-def check_hand_in(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
+def check_request(admin: ContestAdmin, request: SubmissionRequest, digest: str) -> Arrival | None:
     """Checks a submission before its bytes arrive: returns the team's same arrival, None if there is none yet.
 
     Raises Rejected with all problems. Records nothing.
     """
-    known = _known_arrival(admin, hand_in, digest)
+    known = _known_arrival(admin, request, digest)
     if known is None:
-        _require_acceptable(admin, hand_in, digest, admin.now())
+        _require_acceptable(admin, request, digest, admin.now())
     return known
 
 
@@ -174,7 +168,13 @@ def sweep(admin: ContestAdmin) -> None:
 def _admit(admin: ContestAdmin, known: Arrival, folder: Path, backend: Backend, steps: StepLog) -> None:
     """Admits an arrival, which has an outcome afterwards. Raises like `admit_arrival`."""
     request = SubmissionRequest(
-        known.team, known.task, name=known.name, side=known.side, package_name=known.file_name, arrival=known.id
+        known.team,
+        known.task,
+        image=known.image,
+        name=known.name,
+        side=known.side,
+        file_name=known.file_name,
+        arrival=known.id,
     )
     try:
         receipt = _submit(admin, request, known, folder, backend, steps)
@@ -194,7 +194,7 @@ def _submit(
     admin: ContestAdmin, request: SubmissionRequest, known: Arrival, folder: Path, backend: Backend, steps: StepLog
 ) -> Receipt:
     if known.image:
-        return admin.submit(replace(request, image=known.image), backend, steps)
+        return submission_admission.submit(admin, request, backend, steps)
     package = next(iter(sorted(folder.glob(f"{_PACKAGE}*"))), None)
     if package is None:
         raise StoreFault(f"the file of the arrival {known.id} is gone from {folder}; put it back from a copy")
@@ -212,12 +212,12 @@ def _tell_outcome(known: Arrival, steps: StepLog) -> None:
         steps.add("outcome", False, problem=what, remedy=remedy)
 
 
-def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
+def _known_arrival(admin: ContestAdmin, request: SubmissionRequest, digest: str) -> Arrival | None:
     """Returns the team's same arrival, if it waits or became a submission that is active."""
     for known in admin.season.arrivals.values():
         same = (known.team, known.task, known.side, known.name, known.digest, known.image) == (
-            *(hand_in.team, hand_in.task, hand_in.side, hand_in.name),
-            *(digest, hand_in.image),
+            *(request.team, request.task, request.side, request.name),
+            *(digest, request.image),
         )
         entry = admin.season.entries.get(known.submission)
         if same and (not known.outcome or (entry is not None and entry.is_active)):
@@ -225,38 +225,29 @@ def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival
     return None
 
 
-def _require_acceptable(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> None:
+def _require_acceptable(admin: ContestAdmin, request: SubmissionRequest, digest: str, now: datetime) -> None:
     """Raises Rejected with all problems of what is submitted that show before its file is read."""
-    if problems := _problems(admin, hand_in, digest, now):
-        raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
+    if problems := _problems(admin, request, digest, now):
+        raise Rejected(f"submission {request.name or request.file_name or request.image}", problems)
 
 
-def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> list[Problem]:
+def _problems(admin: ContestAdmin, request: SubmissionRequest, digest: str, now: datetime) -> list[Problem]:
     """Returns all problems of what is submitted that show before its file is read."""
-    rules, problems = admin.contest.format, []
-    takes_pictures = bool(rules.picture_formats())
-    request = SubmissionRequest(
-        hand_in.team,
-        hand_in.task,
-        image=hand_in.image or None,
-        name=hand_in.name,
-        side=hand_in.side,
-        is_pictures=takes_pictures,
-        arrived_at=now,
-    )
-    if hand_in.image and not (hand_in.name and digest.startswith("sha256:")):
+    problems, takes_pictures = [], bool(admin.contest.format.picture_formats())
+    request = replace(request, is_pictures=takes_pictures, arrived_at=now)
+    if request.image and not (request.name and digest.startswith("sha256:")):
         problems.append(Problem("image", "has no name or no digest", "give its name, and NAME@sha256:... of it"))
-    if takes_pictures and hand_in.image:
+    if takes_pictures and request.image:
         problems.append(Problem("image", "this contest takes pictures", "submit an archive of pictures"))
-    if takes_pictures and hand_in.side is Side.DEFENCE:
+    if takes_pictures and request.side is Side.DEFENCE:
         problems.append(Problem("side", "pictures are what an attack made", "leave the side out"))
     if takes_pictures:
-        request = replace(request, side=Side.ATTACK, name=hand_in.name or _picture_name(hand_in.file_name))
-    against = admin.validate_request(request, None)
+        request = replace(request, side=Side.ATTACK, name=request.name or _picture_name(request.file_name))
+    against = submission_admission.request_problems(admin, request, None)
     # A missing side is no problem for a file: its manifest, which is not read yet, says the side.
-    problems += [each for each in against if hand_in.side or hand_in.image or each.place != "side" or takes_pictures]
-    if hand_in.team not in admin.season.teams and all(each.place != "team" for each in problems):
-        problems.append(Problem("team", f"there is no team {hand_in.team!r}", "make it, or join it, first"))
+    problems += [each for each in against if request.side or request.image or each.place != "side" or takes_pictures]
+    if request.team not in admin.season.teams and all(each.place != "team" for each in problems):
+        problems.append(Problem("team", f"there is no team {request.team!r}", "make it, or join it, first"))
     return problems
 
 

@@ -23,7 +23,7 @@ CONSEQUENCES = (
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingHandIn:
+class WaitingArrival:
     """An arrival that is not admitted yet, and would still count."""
 
     name: str
@@ -95,7 +95,7 @@ class ClosingPreview:
 
     obstacle: str
     rounds: tuple[NextRound, ...]
-    waiting: tuple[WaitingHandIn, ...]
+    waiting: tuple[WaitingArrival, ...]
     uploads: tuple[UploadUnderWay, ...]
     teams_without: tuple[str, ...]
     """Teams with neither an active submission nor a waiting arrival."""
@@ -128,7 +128,7 @@ def closing_preview(
             if (of_task := [each for each in states if each.task == task])
         ),
         waiting=tuple(
-            WaitingHandIn(each.name or each.file_name or each.image, each.team, each.task, each.time)
+            WaitingArrival(each.name or each.file_name or each.image, each.team, each.task, each.time)
             for each in pending
         ),
         uploads=tuple(uploads),

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from orchestrator import resources
-from orchestrator.application.contests import round_requests, seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import round_requests, seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.domain.contest_events import PersonRecord
@@ -34,9 +34,8 @@ def create_demo(path: Path, options: RunOptions) -> ContestFolder:
         backend = play_rounds.ready_backend(admin.contest, path.resolve(), options)
         for number, entry in enumerate(source.file.submissions, start=1):
             admin.add_team(entry.team, [PersonRecord(id=f"demo-{number}", name=f"{entry.team}'s captain")])
-            admin.submit(
-                SubmissionRequest(entry.team, admin.contest.only_task, folder=source.folder / (entry.folder or "")),
-                backend,
-            )
+            place = source.folder / (entry.folder or "")
+            request = SubmissionRequest(entry.team, admin.contest.only_task, folder=place)
+            submission_admission.submit(admin, request, backend)
         round_requests.request_round(admin, ROUND)
     return folder

@@ -7,8 +7,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests import submission_admission
+from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import entry_images
 from orchestrator.application.submissions.load_image import load_packaged_image
 from orchestrator.bundles.receipts import Receipt
@@ -34,7 +36,7 @@ def submit_package(
     *,
     steps: StepLog = UNWATCHED,
 ) -> Receipt:
-    """Admits the submission in an archive and returns its signed receipt; see `ContestAdmin.submit`.
+    """Admits the submission in an archive and returns its signed receipt; see `submission_admission.submit`.
 
     A backend with images starts the image in the package or, if it has none, an image that is built from its folder,
     without a network and on the organizers' base images only. `show` gets the lines of the build log; `steps` gets them
@@ -44,7 +46,7 @@ def submit_package(
         UsageError: there is no such file.
         Rejected: with all reasons. The refusal is recorded, counts as no attempt of the team, and leaves no files.
     """
-    request = replace(request, package_name=request.package_name or path.name)
+    request = replace(request, file_name=request.file_name or path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
     with ExitStack() as stack:
         incoming = stack.enter_context(_package_folder(admin.folder))
@@ -54,16 +56,17 @@ def submit_package(
             submission_manifest = manifest.read_manifest(unpacked.source)
         except Rejected as error:
             steps.result("archive and manifest", error.problems)
-            known = [problem for problem in admin.validate_request(request, None) if problem.place != "side"]
-            admin.record_refusal(request, [*error.problems, *known])
-        submitted = replace(request, folder=unpacked.source)
-        problems = admin.validate_request(submitted, submission_manifest)
+            known = submission_admission.request_problems(admin, request, None)
+            problems = [*error.problems, *(each for each in known if each.place != "side")]
+            submission_admission.refuse(admin, request, problems)
+        request = replace(request, folder=unpacked.source).completed(submission_manifest)
+        problems = submission_admission.request_problems(admin, request, submission_manifest)
         steps.result("manifest", problems)
         if problems:
-            admin.record_refusal(replace(submitted, name=request.name or submission_manifest.name), problems)
+            submission_admission.refuse(admin, request, problems)
         image_store = entry_images.find_image_store(backend)
         if image_store is None:
-            return admin.submit(submitted, backend, steps)
+            return submission_admission.submit(admin, request, backend, steps)
 
         def show_line(line: str) -> None:
             show(line)
@@ -76,10 +79,8 @@ def submit_package(
             steps.add("build", True)
         except Rejected as error:
             steps.result("build", error.problems)
-            admin.record_refusal(
-                replace(submitted, name=request.name or submission_manifest.name), list(error.problems)
-            )
-        receipt = admin.submit(replace(submitted, image=image), backend, steps)
+            submission_admission.refuse(admin, request, list(error.problems))
+        receipt = submission_admission.submit(admin, replace(request, image=image), backend, steps)
         undo.pop_all()
         return receipt
 

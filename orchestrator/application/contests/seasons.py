@@ -13,7 +13,7 @@ import numpy as np
 import structlog
 
 from orchestrator import __version__, resources
-from orchestrator.application.contests import report_writer
+from orchestrator.application.contests import contest_receipts, report_writer
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.rounds import entry_images, play_rounds, round_record
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
@@ -174,7 +174,7 @@ def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterato
     """
     with open_ledger(path, by, clock) as admin:
         with suppress(StoreFault):  # no key, or no space: the next command tries again
-            admin.restore_receipts()
+            contest_receipts.restore_receipts(admin)
         _try_to_update_reports(admin)
         try:
             yield admin

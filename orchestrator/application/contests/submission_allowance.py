@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
@@ -28,8 +29,13 @@ class TriesLeft:
     problems: tuple[Problem, ...]
 
 
-def tries_left(season: Season, contest: Contest, team: str, day: str) -> Iterator[TriesLeft]:
-    """Yields what a team has left on each task and side. `day` is a day in UTC, such as 2026-11-23."""
+def utc_day(time: datetime) -> str:
+    """Returns the day of a time in UTC, such as "2026-11-23"."""
+    return time.astimezone(UTC).date().isoformat()
+
+
+def tries_left(season: Season, contest: Contest, team: str, now: datetime) -> Iterator[TriesLeft]:
+    """Yields what a team has left now on each task and side."""
     rules = contest.format
     sides = (Side.ATTACK,) if rules.picture_formats() else rules.programs
     waiting = [arrival.task for arrival in season.pending_arrivals.values() if arrival.team == team]
@@ -40,7 +46,7 @@ def tries_left(season: Season, contest: Contest, team: str, day: str) -> Iterato
                 side,
                 used=season.count_attempts(team, task, side),
                 allowed=rules.submissions_per_team(),
-                used_today=season.count_on_day(team, task, day),
+                used_today=season.count_on_day(team, task, utc_day(now)),
                 allowed_today=rules.submissions_per_day(),
                 waiting=waiting.count(task),
                 problems=tuple(rules.entry_problems(season, team, task, side)),

@@ -1,4 +1,4 @@
-"""A team's results and findings in the rounds, as the team may see them (rules A2, C9), and its receipts."""
+"""A team's results and findings in the rounds, as the team may see them (rules A2, C9)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from orchestrator import redaction
 from orchestrator.application.contests import report_writer
 from orchestrator.application.rounds import round_record
-from orchestrator.errors import StoreFault
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports.evidence import finding_text
@@ -48,15 +47,6 @@ def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamR
         for found in _findings_of(own, shown):
             findings[found.part.submission] = (*findings.get(found.part.submission, ()), found)
     return TeamReports(pages, findings)
-
-
-def read_receipt(folder: ContestFolder, submission: str) -> bytes:
-    """Returns the receipt of a submission, byte for byte as it was signed. Raises StoreFault if it is missing."""
-    path = folder.path / "receipts" / f"{submission}.json"
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StoreFault(f"{path} cannot be read: {error}; the next command writes it again") from error
 
 
 def _findings_of(results: Results, public: Results) -> Iterator[TeamFinding]:

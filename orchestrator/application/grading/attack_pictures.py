@@ -29,7 +29,7 @@ def task_shape(contest: Contest) -> tuple[int, int, int]:
     return contest.make_task(contest.load_samples()).shape
 
 
-def hand_in_picture(
+def submit_picture(
     contest: UnrestrictedContest, shape: tuple[int, int, int], actor: str, team: str, data: bytes, now: datetime
 ) -> str:
     """Receives a picture and returns its id. For a file that the team submitted before, returns that picture's id.

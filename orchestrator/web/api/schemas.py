@@ -227,7 +227,7 @@ class AppealPart(_Part):
     reason: str
 
 
-class ImageHandIn(_Part):
+class ImageSubmission(_Part):
     """Submits an image in a registry."""
 
     team: str

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
 from orchestrator.application.contests import appeals, arrivals, submission_allowance
-from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.team_founding import found_team
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Arrival, Entry
@@ -20,7 +20,7 @@ from orchestrator.web.api.schemas import (
     ArrivalPart,
     Correction,
     EvidencePart,
-    ImageHandIn,
+    ImageSubmission,
     InvitationLink,
     InvitationPart,
     NewInvitation,
@@ -41,11 +41,10 @@ from orchestrator.web.api.schemas import (
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.rate_limits import RequestKind
-from orchestrator.web.team_results import finding_labels, reports_of
+from orchestrator.web.team_results import finding_labels, read_receipt, reports_of
 from orchestrator.web.tokens import Scope
 
 router = Router(auth=READ, tags=["teams"])
-_DAY_DIGITS = len("2026-11-23")
 
 
 @router.get("/me", response=AccountPart)
@@ -123,8 +122,8 @@ def accept(request: HttpRequest, body: InvitationLink) -> TeamPart:
 def tries(request: HttpRequest, team: str) -> list[TriesPart]:
     """How many submissions your team may still make on each side of each task."""
     caller = caller_of(request)
-    name, day = caller.require_team(team), format_time(caller.site.clock())[:_DAY_DIGITS]
-    left = submission_allowance.tries_left(caller.season, caller.site.contest(), name, day)
+    name = caller.require_team(team)
+    left = submission_allowance.tries_left(caller.season, caller.site.contest(), name, caller.site.clock())
     return [tries_part(each) for each in left]
 
 
@@ -156,7 +155,7 @@ def show_arrival(request: HttpRequest, arrival: str) -> WatchedArrivalPart:
 
 
 @router.post("/submissions", response={200: WatchedArrivalPart, 201: WatchedArrivalPart}, auth=SUBMIT)
-def hand_in_image(request: HttpRequest, body: ImageHandIn) -> Status[WatchedArrivalPart]:
+def submit_image(request: HttpRequest, body: ImageSubmission) -> Status[WatchedArrivalPart]:
     """Submits an image by its digest (201). If the same image already waits or plays, returns its arrival (200)."""
     caller = caller_of(request)
     team = caller.require_team(body.team)
@@ -164,8 +163,8 @@ def hand_in_image(request: HttpRequest, body: ImageHandIn) -> Status[WatchedArri
     task = body.task or caller.site.contest().only_task
     known = set(caller.season.arrivals)
     with caller.site.administer_without_reports(caller.actor.person) as admin:
-        wish = HandIn(team, task, body.side, body.name, image=body.image)
-        found = arrivals.record_arrival(admin, wish, None, now=last_byte_time(request, caller.site.clock))
+        wanted = SubmissionRequest(team, task, side=body.side, name=body.name, image=body.image)
+        found = arrivals.record_arrival(admin, wanted, None, now=last_byte_time(request, caller.site.clock))
     return Status(200 if found.id in known else 201, _watched(caller, found))
 
 
@@ -189,11 +188,8 @@ def receipt(request: HttpRequest, submission: str) -> HttpResponse:
     """The signed receipt of a submission, byte for byte."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
-    path = caller.site.folder.path / "receipts" / f"{entry.id}.json"
-    if not path.exists():  # the receiving process was killed before it wrote the receipt
-        with caller.site.administer_without_reports(caller.actor.person) as admin:
-            admin.restore_receipts()
-    return HttpResponse(path.read_bytes(), content_type="application/json")
+    document = read_receipt(caller.site, caller.actor.person, entry.id)
+    return HttpResponse(document, content_type="application/json")
 
 
 @router.post("/submissions/{submission}/withdraw", response=SubmissionPart, auth=SUBMIT)

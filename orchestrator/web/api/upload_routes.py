@@ -11,7 +11,7 @@ from ninja import Router
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.application.contests import arrivals
-from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.season import Arrival
 from orchestrator.domain.submissions import Side
@@ -76,8 +76,8 @@ def begin(request: HttpRequest) -> HttpResponse:
     team = caller.require_team(said.team)
     task = said.task or caller.site.contest().only_task
     caller.spend(RequestKind.UPLOAD, f"team {team}")
-    hand_in = HandIn(team, task, said.side, said.name, said.filename)
-    begun = uploads.begin(caller.site, caller.account, hand_in, size, f"sha256:{said.sha256}")
+    wanted = SubmissionRequest(team, task, side=said.side, name=said.name, file_name=said.filename)
+    begun = uploads.begin(caller.site, caller.account, wanted, size, f"sha256:{said.sha256}")
     if isinstance(begun, Arrival):
         part = arrival_part(begun, arrivals.read_steps(caller.site.folder.path, begun.id))
         return _answer(200, {_ARRIVAL: begun.id}, JsonResponse(part.model_dump(mode="json")))

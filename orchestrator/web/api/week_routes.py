@@ -59,7 +59,7 @@ def own_pictures(request: HttpRequest, team: str) -> Any:
 
 
 @router.post("/pictures", response={200: PictureView, 201: PictureView}, auth=SUBMIT)
-def hand_in(request: HttpRequest, team: str) -> Status[Any]:
+def submit_picture(request: HttpRequest, team: str) -> Status[Any]:
     """Submits a picture: the body is a PNG (201). The same file again returns the known picture (200)."""
     caller = caller_of(request)
     contest = contest_of(caller)
@@ -68,7 +68,7 @@ def hand_in(request: HttpRequest, team: str) -> Status[Any]:
     shape, data = attack_pictures.task_shape(caller.site.contest()), request.body
     known = contest.read(lambda state: frozenset(state.pictures))
     now = last_byte_time(request, caller.site.clock)
-    picture = attack_pictures.hand_in_picture(contest, shape, caller.actor.person, name, data, now)
+    picture = attack_pictures.submit_picture(contest, shape, caller.actor.person, name, data, now)
 
     def view(state: State) -> PictureView:
         return unrestricted_views.picture_view(state, state.pictures[picture])

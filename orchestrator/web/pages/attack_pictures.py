@@ -129,7 +129,7 @@ def _submit_picture(
     visit: Visit, contest: UnrestrictedContest, shape: tuple[int, int, int], file: UploadedFile, now: datetime
 ) -> None:
     data = file.read(MAX_PICTURE_BYTES + 1)
-    picture = attack_pictures.hand_in_picture(contest, shape, visit.actor.person, visit.team, data, now)
+    picture = attack_pictures.submit_picture(contest, shape, visit.actor.person, visit.team, data, now)
     messages.success(visit.request, f"The picture {picture} was received.")
 
 

@@ -16,12 +16,11 @@ from django.utils.http import content_disposition_header
 
 from orchestrator.application.contests import appeals, arrivals, submission_allowance, unrestricted_views
 from orchestrator.application.contests.admission_steps import AdmissionStep
-from orchestrator.application.contests.arrivals import HandIn
-from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
+from orchestrator.application.contests.submission_admission import SubmissionRequest
+from orchestrator.application.contests.team_reports import TeamFinding
 from orchestrator.domain.season import Arrival, Entry
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected
-from orchestrator.ledger.stores.base import format_time
 from orchestrator.web import uploads
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
@@ -31,14 +30,13 @@ from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm
-from orchestrator.web.team_results import finding_labels, reports_of
+from orchestrator.web.team_results import finding_labels, read_receipt, reports_of
 from orchestrator.web.templating import render
 from orchestrator.web.uploads import UploadRefused
 
 DISQUALIFICATION = "disqualification"
 """The subject of an appeal that is about no finding."""
 _OUTCOME = "outcome"
-_DAY_DIGITS = len("2026-11-23")
 
 
 @limited(RequestKind.SUBMISSION)
@@ -75,13 +73,12 @@ def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: obj
         problem = attempt(lambda: recorded.append(_record_arrival(visit, form)))
         if not problem:
             return redirect(visit.team_url("arrival", arrival=recorded[0].id))
-    today = format_time(visit.site.clock())[:_DAY_DIGITS]
     return render(
         visit,
         template,
         form=form,
         problem=problem,
-        tries=list(submission_allowance.tries_left(visit.season, visit.site.contest(), visit.team, today)),
+        tries=list(submission_allowance.tries_left(visit.season, visit.site.contest(), visit.team, visit.site.clock())),
         window=visit.site.submission_window(visit.season),
         status=form_status(form, problem),
         **more,
@@ -91,19 +88,19 @@ def _submit(visit: Visit, form: FileForm | ImageForm, template: str, **more: obj
 def _record_arrival(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     """Records an arrival. Raises SparringError; then nothing is kept."""
     said, now = form.cleaned_data, last_byte_time(visit.request, visit.site.clock)
-    hand_in = HandIn(visit.team, said["task"], name=said.get("name", ""))
+    request = SubmissionRequest(visit.team, said["task"], name=said.get("name", ""))
     path: Path | None = None
     if isinstance(form, ImageForm):
-        hand_in = replace(hand_in, side=Side(said["side"]), image=said["image"])
+        request = replace(request, side=Side(said["side"]), image=said["image"])
     else:
         upload: TemporaryUploadedFile = said["file"]
-        hand_in, path = replace(hand_in, file_name=upload.name or ""), Path(upload.temporary_file_path())
+        request, path = replace(request, file_name=upload.name or ""), Path(upload.temporary_file_path())
         try:
             uploads.require_space(visit.site.clock(), 0)  # the file itself is on that disk already
         except UploadRefused as refused:
-            raise Rejected(f"submission {hand_in.file_name}", [refused.problem]) from refused
+            raise Rejected(f"submission {request.file_name}", [refused.problem]) from refused
     with visit.site.administer_without_reports(visit.actor.person) as admin:
-        arrival = arrivals.record_arrival(admin, hand_in, path, now=now)
+        arrival = arrivals.record_arrival(admin, request, path, now=now)
     if arrival.id in visit.season.arrivals:
         messages.info(
             visit.request,
@@ -176,7 +173,7 @@ def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
     return {
         "arrival": found,
         "entry": visit.season.entries.get(found.submission),
-        "handed_in_by": names.get(found.actor, found.actor),
+        "submitted_by": names.get(found.actor, found.actor),
         "before": waiting.index(arrival) if arrival in waiting else 0,
         "steps": shown_steps(
             arrivals.read_steps(visit.site.folder.path, arrival), received=found.outcome == "received"
@@ -316,7 +313,7 @@ def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
 def receipt(visit: Visit, submission: str) -> HttpResponseBase:
     """Returns the receipt as a file, byte for byte as it was signed."""
     entry = _own_entry(visit, submission)
-    return _attachment(f"{entry.id}.json", read_receipt(visit.site.folder, entry.id))
+    return _attachment(f"{entry.id}.json", read_receipt(visit.site, visit.actor.person, entry.id))
 
 
 def finding(visit: Visit, submission: str, finding: str) -> HttpResponseBase:

@@ -9,7 +9,6 @@ from orchestrator.application.contests import submission_allowance
 from orchestrator.application.contests.team_founding import found_team
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Person
-from orchestrator.ledger.stores.base import format_time
 from orchestrator.reports.site import Links
 from orchestrator.web import invitations
 from orchestrator.web.contest_site import web_settings
@@ -22,8 +21,6 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import TeamForm
 from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
-
-_DAY_DIGITS = len("2026-11-23")
 
 
 @limited(RequestKind.ACT)
@@ -66,7 +63,6 @@ def invite(visit: Visit) -> HttpResponseBase:
 
 def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
     season, contest = visit.season, visit.site.contest()
-    today = format_time(visit.site.clock())[:_DAY_DIGITS]
     reports = reports_of(visit.site)
     return render(
         visit,
@@ -78,7 +74,7 @@ def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
             each for each in reversed(season.arrivals.values()) if each.team == visit.team and each.outcome == "refused"
         ],
         refused_at_desk=[each for each in season.refusals if each.team == visit.team and not each.arrival],
-        tries=list(submission_allowance.tries_left(season, contest, visit.team, today)),
+        tries=list(submission_allowance.tries_left(season, contest, visit.team, visit.site.clock())),
         window=visit.site.submission_window(season),
         findings=reports.findings,
         labels=finding_labels(visit.site),

@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import composition
-from orchestrator.application.contests import seasons
-from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.contests import seasons, submission_admission
+from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.kubernetes import push_images
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds, round_record
@@ -119,10 +119,10 @@ class Season:
                 desk.add_team(team, [contest_events.PersonRecord(id=team.lower(), name=team)])
                 backend = play_rounds.ready_backend(desk.contest, self.path, play_rounds.RunOptions(backend="docker"))
                 side, _, name = kind.partition("_")
-                handed = SubmissionRequest(
+                request = SubmissionRequest(
                     team, "quarters", image=self.tag(kind), name=f"{name}-{side}", side=Side(side)
                 )
-                desk.submit(handed, backend)
+                submission_admission.submit(desk, request, backend)
 
     def push(self) -> dict[str, push_images.PushResult]:
         """Pushes what the registry lacks, and gives the cluster's nodes what they would pull."""
