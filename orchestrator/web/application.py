@@ -46,7 +46,7 @@ ADMITTING_THREADS = 2
 """How many requests with a large body are checked at once, before the body is read. Its last byte's time counts."""
 MOST_WAITING = 200
 """How many requests each group of threads may have, running or waiting for a thread; more are answered with 503."""
-RETRY_SECONDS = 5
+BUSY_SECONDS = 5
 """After how many seconds a client that got 503 should try again."""
 _UPLOADS = "/api/v1/uploads"
 _PIECE_BYTES = 1024 * 1024
@@ -214,12 +214,12 @@ def _writes(scope: Scope) -> bool:
 
 
 async def _send_busy(scope: Scope, receive: Receive, send: Send) -> None:
-    what, remedy = "too many requests wait for an answer", f"send the same again in {RETRY_SECONDS} s"
+    what, remedy = "too many requests wait for an answer", f"send the same again in {BUSY_SECONDS} s"
     if is_for_program(scope["path"]):
         response: HttpResponse = problems.refuse(503, "busy", [Problem("service", what, remedy)])
     else:
-        response = errors.busy(RETRY_SECONDS)
-    named = {**response.headers, "Retry-After": str(RETRY_SECONDS), **_HEADERS}
+        response = errors.busy(BUSY_SECONDS)
+    named = {**response.headers, "Retry-After": str(BUSY_SECONDS), **_HEADERS}
     if web_settings().is_secure:
         named["Strict-Transport-Security"] = STRICT_TRANSPORT
     headers = [(name.encode(), value.encode()) for name, value in named.items()]

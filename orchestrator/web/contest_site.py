@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -111,11 +111,9 @@ class ContestSite:
         """Returns whether submissions are received now, according to the season's closing and the contest file."""
         return submission_window(self.contest().file, season.closing, self.clock())
 
-    @contextmanager
-    def administer(self, person: str) -> Iterator[ContestAdmin]:
+    def administer(self, person: str) -> AbstractContextManager[ContestAdmin]:
         """Opens the contest for changes in the name of a person; see `seasons.administer`."""
-        with seasons.administer(self.folder.path, person, self.clock) as admin:
-            yield admin
+        return seasons.administer(self.folder.path, person, self.clock)
 
     def rating_desk(self) -> RatingDesk:
         """Returns this contest's rating desk, a new one if the contest file changed.

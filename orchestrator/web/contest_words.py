@@ -35,13 +35,12 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """A task in words. `has_sample`: whether there are public pictures of the same kind."""
+    """A task in words."""
 
     name: str
     pictures: str
     classes: str
     budget: str
-    has_sample: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,6 @@ def _tasks(contest: Contest) -> Iterator[TaskWords]:
             pictures=f"{formatting.counted_noun(task.count, 'picture')}, {colours}, {width} x {height} pixels",
             classes=", ".join(task.classes),
             budget=formatting.budget(task.budget.norm, str(task.budget.epsilon)) if task.budget else "none",
-            has_sample=section.sample is not None,
         )
 
 

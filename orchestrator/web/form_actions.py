@@ -6,7 +6,7 @@ from collections.abc import Callable
 from django import forms
 from django.contrib import messages
 from django.core.cache import cache
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests.administration import ContestAdmin
@@ -83,7 +83,14 @@ def form_status(form: forms.BaseForm, problem: str) -> int:
     """Returns the HTTP status of a form's page: 409 if the act was refused, 400 if the form is invalid, else 200."""
     if problem:
         return 409
-    return 400 if form.is_bound else 200
+    return 400 if form.errors else 200
+
+
+def see_other(page: str) -> HttpResponse:
+    """Returns a redirect to a page that the browser requests with GET."""
+    response = redirect(page)
+    response.status_code = 303
+    return response
 
 
 def redirect_after(visit: Visit, page: str, *, done: bool, text: str) -> HttpResponseBase:

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 
 from orchestrator.errors import InfrastructureFault
 from orchestrator.web import security_log
+from orchestrator.web.body_limits import SAFE_METHODS
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import errors
 
@@ -14,7 +15,6 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 STRICT_TRANSPORT = "max-age=31536000"
 """Browsers use only TLS for a year."""
 _REFUSED = frozenset({400, 401, 403, 408, 413, 429})
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = structlog.get_logger()
 
 
@@ -26,7 +26,7 @@ def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         site = request.headers.get("Sec-Fetch-Site", "none")
-        if request.method not in _SAFE_METHODS and site not in ("none", "same-origin"):
+        if request.method not in SAFE_METHODS and site not in ("none", "same-origin"):
             return errors.cross_site()
         return get_response(request)
 

@@ -4,9 +4,9 @@ from django import forms
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.web.form_actions import OnceForm
-from orchestrator.web.team_forms import CHOOSE
+from orchestrator.web.team_forms import CHOOSE, REASON_LIMIT, TEXT_LIMIT, ReleaseForm
 
-_REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
+_TITLE_LIMIT = 120
 
 
 class ReasonField(forms.CharField):
@@ -16,7 +16,7 @@ class ReasonField(forms.CharField):
         self, *, required: bool = True, label: str = "Reason", help_text: str = "It is kept on the record."
     ) -> None:
         super().__init__(
-            max_length=_REASON_LIMIT,
+            max_length=REASON_LIMIT,
             required=required,
             label=label,
             help_text=help_text,
@@ -55,15 +55,9 @@ class PromoteForm(OnceForm):
     reason = ReasonField(required=False, help_text="Required if a later round has begun with those who went on before.")
 
 
-class CorrectionForm(OnceForm):
+class CorrectionForm(OnceForm, ReleaseForm):
     """Corrects a submission's licence and source (A6)."""
 
-    licence = forms.CharField(
-        max_length=_WORD_LIMIT, required=False, label="Licence", help_text="The SPDX id, such as Apache-2.0."
-    )
-    source = forms.CharField(
-        max_length=_WORD_LIMIT, required=False, label="Source", help_text="The address where it is published."
-    )
     reason = ReasonField(help_text="The team reads it, and it may be published.")
 
 
@@ -81,7 +75,7 @@ class AnnouncementForm(OnceForm):
 
     title = forms.CharField(max_length=_TITLE_LIMIT, label="Title")
     text = forms.CharField(
-        max_length=_TEXT_LIMIT,
+        max_length=TEXT_LIMIT,
         label="Text",
         help_text="Plain text; an empty line begins a new paragraph. Once published, it stays.",
         widget=forms.Textarea({"rows": 10}),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from orchestrator.domain.season import Season
 from orchestrator.web.models import Account
 
+_PIECE_LENGTH = 1500
+"""Less than `reports.MAX_TEXT`, after which a page cuts a text off: some characters are shown as several."""
+
 
 def names_of(season: Season) -> Callable[[str], str]:
     """Returns a function from a person's id to a name: the account's, otherwise the ledger's, otherwise the id."""
@@ -14,11 +17,11 @@ def names_of(season: Season) -> Callable[[str], str]:
     return lambda person: noted.get(person) or person
 
 
-def paragraphs(text: str, limit: int = 1500) -> list[list[str]]:
-    """Returns a text as paragraphs of lines. Splits lines of more than `limit` characters: pages cut those off."""
-    found: list[list[str]] = []
-    for block in "\n".join(text.splitlines()).split("\n\n"):
-        lines = [line[at : at + limit] for line in block.split("\n") for at in range(0, len(line) or 1, limit)]
-        if any(line.strip() for line in lines):
-            found.append(lines)
-    return found
+def paragraphs(text: str) -> list[list[list[str]]]:
+    """Returns a text as paragraphs of lines, and each line as pieces that are short enough not to be cut off."""
+    blocks = [block.split("\n") for block in "\n".join(text.splitlines()).split("\n\n")]
+    return [list(map(_pieces, lines)) for lines in blocks if any(line.strip() for line in lines)]
+
+
+def _pieces(line: str) -> list[str]:
+    return [line[at : at + _PIECE_LENGTH] for at in range(0, len(line), _PIECE_LENGTH)]

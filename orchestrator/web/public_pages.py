@@ -6,6 +6,7 @@ Every page shows redacted results (rule A2) and is made by the code that writes 
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from django.urls import reverse
@@ -96,14 +97,10 @@ def _parts(template: str, **values: object) -> Parts:
     return Markup(title.strip()), Markup(body)  # noqa: S704  escaped by the reports' environment
 
 
-_made: list[Environment] = []
-
-
+@cache
 def _environment() -> Environment:
     """Returns an environment that renders the reports' pages without a frame. The frame depends on the visitor."""
-    if not _made:
-        _made.append(reports.environment(DictLoader({"base.html.j2": _PARTS})))
-    return _made[0]
+    return reports.environment(DictLoader({"base.html.j2": _PARTS}))
 
 
 _lock = threading.Lock()

@@ -1,7 +1,7 @@
 """The forms of teams. They check what is typed; the contest's rules are checked later."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from django import forms
 
@@ -11,7 +11,7 @@ from orchestrator.web.account_forms import NAME_LIMIT, clean_name
 from orchestrator.web.settings import FORM_BYTES
 
 REASON_LIMIT, TEXT_LIMIT = 2000, 10_000
-"""The longest reason and the longest text of an appeal that the ledger takes, in characters."""
+"""The longest reason and the longest text that the ledger takes, in characters."""
 CHOOSE = ("", "Choose")
 """The first choice of what cannot be undone: nothing is chosen before somebody chooses it."""
 _WORD_LIMIT = 500
@@ -92,29 +92,34 @@ class WithdrawForm(forms.Form):
     )
 
 
-class CorrectionForm(forms.Form):
-    """Corrects a submission's licence and source (rule A6)."""
+class ReleaseForm(forms.Form):
+    """The licence and source of a submission (rule A6), as they are and as they should be."""
 
     licence = forms.CharField(max_length=_WORD_LIMIT, required=False, label="Licence", help_text="Its SPDX id, as MIT.")
     source = forms.CharField(
         max_length=_WORD_LIMIT, required=False, label="Source", help_text="Where the source is published."
     )
-    reason = forms.CharField(max_length=REASON_LIMIT, label="Why it changes", help_text="It is published.")
 
     @classmethod
-    def of_entry(cls, entry: Entry, data: Any = None) -> "CorrectionForm":
+    def of_entry(cls, entry: Entry, data: Any = None) -> Self:
         """Returns the form with the licence and source that the ledger has now."""
         return cls(data, initial={"licence": entry.licence, "source": entry.source})
+
+    def changed_words(self) -> dict[str, str | None]:
+        """Returns the new licence and source, None for one that stays."""
+        return {name: self.cleaned_data[name] if name in self.changed_data else None for name in ("licence", "source")}
+
+
+class CorrectionForm(ReleaseForm):
+    """Corrects a submission's licence and source."""
+
+    reason = forms.CharField(max_length=REASON_LIMIT, label="Why it changes", help_text="It is published.")
 
     def clean(self) -> dict[str, Any]:
         """Refuses a correction that changes nothing."""
         if not {"licence", "source"} & set(self.changed_data):
             raise forms.ValidationError("The record already says this: change the licence, the source, or both.")
         return self.cleaned_data
-
-    def changed_words(self) -> dict[str, str | None]:
-        """Returns the new licence and source, None for one that stays."""
-        return {name: self.cleaned_data[name] if name in self.changed_data else None for name in ("licence", "source")}
 
 
 class AppealForm(forms.Form):

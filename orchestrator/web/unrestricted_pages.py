@@ -1,6 +1,6 @@
-"""Functions that the pages of an unrestricted contest share: its contest, its viewer, and its pictures."""
+"""Functions that the pages of an unrestricted contest share: its contest, and its viewer."""
 
-from django.http import Http404, HttpResponse
+from django.http import Http404
 
 from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
@@ -26,11 +26,3 @@ def contest_of(visit: Visit) -> UnrestrictedContest:
 def viewer_of(visit: Visit, contest: UnrestrictedContest) -> Viewer:
     """Returns the viewer of a page. A board member does not see the cases in which that member has a conflict."""
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, visit.actor.teams))
-
-
-def png(data: bytes, *, is_public: bool) -> HttpResponse:
-    """Returns a response with a PNG picture. Caches may keep it only if everybody may see it."""
-    response = HttpResponse(data, content_type="image/png")
-    response["Cache-Control"] = "public, no-cache" if is_public else "private, no-store"
-    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    return response

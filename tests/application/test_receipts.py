@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 
-from orchestrator.application.contests import administration as desk_module
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import contest_receipts, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.bundles import receipts
 from orchestrator.domain import contest_events
@@ -54,7 +53,7 @@ def test_a_lost_receipt_is_written_again(cup) -> None:
 def test_a_receipt_that_a_full_disk_kept_back_costs_no_try(cup, monkeypatch) -> None:
     """The same command again, which the message asks for, gives the receipt of what was received (A4)."""
     with monkeypatch.context() as patch:
-        patch.setattr(desk_module, "write_whole", full)
+        patch.setattr(contest_receipts, "write_whole", full)
         with pytest.raises(StoreFault, match="No space left"):
             cup.submit("One", cup.player("attack_honest"))
     (received,) = cup.acts(contest_events.SubmissionReceived)
@@ -73,7 +72,7 @@ def test_a_receipt_that_cannot_be_written_keeps_nobody_from_working(cup, monkeyp
     cup.submit("One", cup.player("attack_honest"))
     before = lose(cup)
     with monkeypatch.context() as patch:
-        patch.setattr(desk_module, "write_whole", full)
+        patch.setattr(contest_receipts, "write_whole", full)
         with cup.desk() as desk:
             assert list(desk.season.entries) == ["attack_honest"]
     (cup.folder.path / "key").rename(cup.path / "key")

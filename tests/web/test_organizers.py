@@ -361,6 +361,8 @@ def test_an_announcement_is_looked_at_first(season, organizer) -> None:
     page = organizer.post("/organize/announce/", form | {"step": "change"}).content.decode()
     assert "One.\n\nTwo\nthree.</textarea>" in page
     assert not acts(season, contest_events.ContestAnnounced)
+    assert organizer.post("/organize/announce/", form | {"step": "publish"}).status_code == 302
+    assert '<p dir="auto">Two<br>three.</p>' in organizer.get("/").content.decode()
 
 
 def test_the_last_organizer_stays(season, organizer) -> None:

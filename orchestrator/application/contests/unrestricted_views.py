@@ -174,7 +174,14 @@ def pictures_of_team(state: State, team: str) -> list[PictureView]:
 def contestable_pictures(state: State, team: str, now: datetime) -> list[PictureView]:
     """Returns the pictures with a ruling against which a team may appeal now (U8)."""
     own = (state.pictures[each] for each in state.unsettled)
-    return [picture_view(state, each) for each in own if concerns(state, each, team) and _may_appeal(state, each, now)]
+    return [picture_view(state, each) for each in own if may_appeal(state, each, team, now)]
+
+
+def may_appeal(state: State, picture: Picture, team: str, now: datetime) -> bool:
+    """Returns whether a team may appeal now against the ruling on a picture (U8)."""
+    end = state.appeals_end(picture)
+    is_open = end is not None and now < end and not (picture.appeals or picture.withheld or picture.settled)
+    return is_open and concerns(state, picture, team)
 
 
 def concerns(state: State, picture: Picture, team: str) -> bool:
@@ -220,11 +227,6 @@ def picture_view(state: State, picture: Picture) -> PictureView:
         decisions=tuple(picture.decisions),
         appeals=len(picture.appeals),
     )
-
-
-def _may_appeal(state: State, picture: Picture, now: datetime) -> bool:
-    end = state.appeals_end(picture)
-    return end is not None and now < end and not (picture.appeals or picture.withheld or picture.settled)
 
 
 def _rating_view(rating: Rating) -> RatingView:

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orchestrator import composition
 from orchestrator.application.baselines import training
-from orchestrator.application.rounds import entry_images
+from orchestrator.application.rounds import entry_images, play_rounds
+from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import trial_match_setup
 from orchestrator.application.submissions.trial_match_setup import Applicant
 from orchestrator.domain.outcomes import Tally
@@ -101,15 +101,8 @@ class TryResult:
 def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[CheckSetup]:
     """Makes the terms of a check, with a backend whose files are removed on exit. Trusts the participant's own code."""
     with tempfile.TemporaryDirectory(prefix="sparring-trial-") as workspace:
-        check_backend = composition.make_backend(
-            backend,
-            Path(workspace),
-            allow_unisolated=True,
-            runtime=contest.file.runtime,
-            gpus=contest.file.limits.gpus,
-        )
-        check_backend.require_available(contest.file.runtime, contest.file.limits.gpus)
-        yield CheckSetup(contest, task or contest.only_task, check_backend, Path(workspace))
+        ready = play_rounds.ready_backend(contest, Path(workspace), RunOptions(backend, allow_unisolated=True))
+        yield CheckSetup(contest, task or contest.only_task, ready, Path(workspace))
 
 
 def check_submission(subject: CheckSubject, setup: CheckSetup, on_step: OnStep) -> CheckReport:

@@ -20,7 +20,7 @@ from orchestrator.web.templating import render
 def profile(visit: Visit) -> HttpResponseBase:
     """Shows and changes a person's name, and links what they can do with their account."""
     form = ProfileForm(visit.request.POST or None, instance=visit.account)
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         form.save()
         messages.success(visit.request, "Your name is changed here. Teams that you are in already keep the old one.")
         return redirect("profile")

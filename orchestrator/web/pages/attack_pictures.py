@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.http import Http404, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import board_conflicts, unrestricted_views
@@ -21,6 +21,7 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.web import unrestricted_mails
 from orchestrator.web.arrival_time import last_byte_time
+from orchestrator.web.file_answers import attachment
 from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
@@ -142,14 +143,14 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
         known = state.pictures.get(picture_id)
         if known is None or not unrestricted_views.is_party(state, known, visit.team):
             return None
-        contestable = unrestricted_views.contestable_pictures(state, visit.team, now)
-        return unrestricted_views.picture_view(state, known), any(each.id == picture_id for each in contestable)
+        may_appeal = unrestricted_views.may_appeal(state, known, visit.team, now)
+        return unrestricted_views.picture_view(state, known), may_appeal
 
     shown = contest.read(found)
     if shown is None:
         raise Http404
     form, problem = ObjectionForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
 
         def appeal() -> None:
             words = (visit.actor.person, visit.team, picture_id, form.cleaned_data["text"])
@@ -177,6 +178,4 @@ def receipt(visit: Visit, picture_id: str) -> HttpResponseBase:
     if contest.read(lambda state: picture_id not in state.pictures or state.pictures[picture_id].team != visit.team):
         raise Http404
     made = attack_pictures.picture_receipt(contest, visit.site.contest().file.contest, picture_id)
-    response = HttpResponse(encode_receipt(made.document()), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="receipt-{picture_id}.json"'
-    return response
+    return attachment(f"receipt-{picture_id}.json", encode_receipt(made.document()))

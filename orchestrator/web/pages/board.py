@@ -24,6 +24,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import unrestricted_mails
+from orchestrator.web.file_answers import png
 from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors
@@ -33,10 +34,10 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.row_forms import Row, RowForm, row_links
 from orchestrator.web.team_forms import CHOOSE, REASON_LIMIT
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import contest_of, png
+from orchestrator.web.unrestricted_pages import contest_of
 
 
-class DecisionForm(forms.Form):
+class ReasonsForm(forms.Form):
     """The reasons for everything that a case may be decided by, each in a field with the name of its question.
 
     All are in the page's one form, so that a member who votes or asks for something else does not lose their text. None
@@ -116,9 +117,9 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     member = contest.read(lambda state: next(each for each in names if each in state.board.members_of(case)))
     sent, problem = visit.request.POST, ""
     decided, typed = sent.get("decide", ""), _typed_reasons(found, sent)
-    shown, form = found, DecisionForm.of_case(found, sent or None, decided=decided)
+    shown, form = found, ReasonsForm.of_case(found, sent or None, decided=decided)
     if sent.get("ask"):  # the page asks once more before an act that cannot be undone, with what was typed
-        form = DecisionForm.of_case(found, initial=typed)
+        form = ReasonsForm.of_case(found, initial=typed)
     elif visit.request.method == "POST" and decided not in form.errors:
         problem = attempt(lambda: _act(visit, contest, found, member, form))
         if not problem:
@@ -128,7 +129,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
             still = contest.read(lambda state: board_cases.find_case(state, member, case, visit.site.clock()))
             if still is None or not typed:
                 return redirect("board") if still is None else redirect("board-case", case=case)
-            shown, form = still, DecisionForm.of_case(still, initial=typed)
+            shown, form = still, ReasonsForm.of_case(still, initial=typed)
     gone = typed.keys() - {each.question for each in shown.choices}
     viewer = unrestricted_views.Viewer(member=member)
     picture = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, shown.picture, now))
@@ -141,7 +142,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
         form=form,
         decisions=[(each, form[each.question]) for each in shown.choices],
         problem=problem,
-        lost=DecisionForm(dict.fromkeys(sorted(gone), "Reason"), typed),
+        lost=ReasonsForm(dict.fromkeys(sorted(gone), "Reason"), typed),
         status=form_status(form, problem),
     )
 
@@ -176,7 +177,7 @@ def case_picture(visit: Visit, case: str) -> HttpResponseBase:
     for member in contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person)):
         found = contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
         if found is not None and found.picture:
-            return png(picture_png(contest, found.picture), is_public=False)
+            return png(picture_png(contest, found.picture))
     raise Http404
 
 
@@ -247,7 +248,7 @@ def _member(visit: Visit, contest: UnrestrictedContest) -> str:
     return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, ()).member)
 
 
-def _act(visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm) -> None:
+def _act(visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: ReasonsForm) -> None:
     """Does what the pressed button of a case asks for. Raises UsageError and Rejected."""
     sent, at = visit.request.POST, visit.site.clock()
     if question := sent.get("for") or sent.get("against"):

@@ -6,8 +6,7 @@ The pages show a rater neither a picture's team nor its id: the picture's addres
 from collections.abc import Mapping
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
+from django.http import Http404, HttpResponseBase
 from django.urls import reverse
 
 from orchestrator.application.grading import picture_raters
@@ -18,13 +17,14 @@ from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
 from orchestrator.web import leases, unrestricted_mails
-from orchestrator.web.form_actions import attempt
+from orchestrator.web.file_answers import png
+from orchestrator.web.form_actions import attempt, see_other
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.questionnaire import AskedPicture, ask_about
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import contest_of, png
+from orchestrator.web.unrestricted_pages import contest_of
 
 _PRACTICE = "Practice: after your answer you see what the picture shows. The answer does not count."
 _REMOVED = (
@@ -49,7 +49,7 @@ def judge(visit: Visit) -> HttpResponseBase:
     token, item = taken
     if visit.request.method == "POST" and visit.request.POST.get("lease") != token:
         messages.warning(visit.request, "That picture is not asked of you any more; here is the next one.")
-        return _again()
+        return see_other("judge")
     form = contest.read(lambda state: picture_raters.form_of(state, item))
     asked = AskedPicture(
         form=form,
@@ -71,8 +71,8 @@ def picture(visit: Visit, token: str) -> HttpResponseBase:
         raise Http404
     for known, pixels in picture_raters.known_pictures(visit.site.contest()).items():
         if known.pixels == found:
-            return png(encode_png(pixels), is_public=False)
-    return png(picture_png(contest, found), is_public=False)
+            return png(encode_png(pixels))
+    return png(picture_png(contest, found))
 
 
 def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) -> HttpResponseBase:
@@ -87,7 +87,7 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
     elif before is PictureStatus.RATING:
         unrestricted_mails.mail_ruling(visit.site, contest, item.picture)
-    return _again()
+    return see_other("judge")
 
 
 def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Answers | None) -> HttpResponseBase:
@@ -107,14 +107,8 @@ def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Ans
         shown = contest.read(lambda state: next(each for each in state.rules.classes if each.name == test.shows))
         told = f"the picture shows {shown.with_article}, and nothing of the other class."
         (messages.success if right else messages.warning)(visit.request, f"{'Right' if right else 'Not so'}: {told}")
-    return _again()
+    return see_other("judge")
 
 
 def _nothing(visit: Visit, problem: str) -> HttpResponseBase:
     return render(visit, "weeks/nothing_to_judge.html.j2", problem=problem)
-
-
-def _again() -> HttpResponse:
-    response = redirect("judge")
-    response.status_code = 303  # the browser then requests the page with GET
-    return response

@@ -5,7 +5,7 @@ from django.http import HttpResponseBase
 from orchestrator.application.contests import closing_preview, submission_closing
 from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.web import contest_words, uploads
-from orchestrator.web.form_actions import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import CloseForm, ReopenForm
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
@@ -15,7 +15,7 @@ from orchestrator.web.templating import render
 def close(visit: Visit) -> HttpResponseBase:
     """Shows the consequences of closing submissions now, and closes them. After a close, shows its time and author."""
     form, problem = CloseForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         reason = form.cleaned_data["reason"]
         problem, done = act_once(visit, form, lambda admin: submission_closing.close_submissions(admin, reason))
         if not problem:
@@ -35,14 +35,14 @@ def close(visit: Visit) -> HttpResponseBase:
         dates=contest_words.dates(window),
         reopening_obstacle=submission_closing.reopening_obstacle(contest, visit.season),
         names=names_of(visit.season),
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
 def reopen(visit: Visit) -> HttpResponseBase:
     """Shows what the dates of the contest file say without the organizers' close, and revokes the close."""
     form, problem = ReopenForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         reason = form.cleaned_data["reason"]
         problem, done = act_once(visit, form, lambda admin: submission_closing.reopen_submissions(admin, reason))
         if not problem:
@@ -58,5 +58,5 @@ def reopen(visit: Visit) -> HttpResponseBase:
         obstacle="" if problem else submission_closing.reopening_obstacle(contest, visit.season),
         window=window,
         dates=contest_words.dates(window),
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )

@@ -4,7 +4,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.contrib import messages
-from django.http import FileResponse, Http404, HttpResponseBase
+from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
 from orchestrator.application.contests import promotion, rescoring, round_requests, round_states, seasons
@@ -16,7 +16,8 @@ from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, 
 from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.web.contest_words import window_in_words
-from orchestrator.web.form_actions import OnceForm, act_once, redirect_after
+from orchestrator.web.file_answers import bundle_archive
+from orchestrator.web.form_actions import OnceForm, act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
@@ -53,7 +54,7 @@ def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
     if not own:
         raise Http404
     form, problem = RoundForm([state.task for state in own], visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         task = form.cleaned_data["task"]
         problem, done = act_once(visit, form, lambda admin: round_requests.request_round(admin, round_name, task))
         if not problem:
@@ -66,7 +67,7 @@ def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
         problem=problem,
         outlooks=[round_states.round_outlook(contest, visit.season, state, states) for state in own],
         folder=visit.site.folder.path.name,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -76,7 +77,7 @@ def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
     if request is None:
         raise Http404
     form, problem = OnceForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         problem, done = act_once(visit, form, lambda admin: round_requests.cancel_request(admin, request_id))
         if not problem:
             return redirect_after(visit, "organize-rounds", done=done, text="The request is cancelled.")
@@ -87,7 +88,7 @@ def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
         form=form,
         problem=problem,
         names=names_of(visit.season),
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -96,9 +97,8 @@ def promote(visit: Visit) -> HttpResponseBase:
     first = visit.site.contest().format.promotes_from
     if not first:
         raise Http404
-    posted = visit.request.method == "POST"
-    form, problem = PromoteForm(visit.request.POST if posted else None), ""
-    if posted and form.is_valid():
+    form, problem = PromoteForm(visit.request.POST or None), ""
+    if form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
             with admin.alone():
@@ -120,7 +120,7 @@ def promote(visit: Visit) -> HttpResponseBase:
     except (Rejected, UsageError) as error:
         obstacle = str(error)
     lost = form if problem and obstacle else None
-    if not posted or problem:
+    if not form.is_bound or problem:
         typed = form.cleaned_data["reason"] if problem else ""
         form = PromoteForm(initial={"shown": _promotion_digest(would), "reason": typed})
     return render(
@@ -134,7 +134,7 @@ def promote(visit: Visit) -> HttpResponseBase:
         would=would,
         warnings=warnings,
         begun=begun,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -150,9 +150,8 @@ def _digest(document: object) -> str:
 
 def rules(visit: Visit) -> HttpResponseBase:
     """Shows every board under the changed rules in contest.yaml, and records the decision about these rules."""
-    posted = visit.request.method == "POST"
-    form, problem = RulesForm(visit.request.POST if posted else None), ""
-    if posted and form.is_valid():
+    form, problem = RulesForm(visit.request.POST or None), ""
+    if form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
             with admin.alone():
@@ -174,7 +173,7 @@ def rules(visit: Visit) -> HttpResponseBase:
     except (Rejected, UsageError) as error:  # the file cannot be read, or a board cannot be computed under its rules
         obstacle = str(error)
     lost = form if problem and (obstacle or not changed) else None
-    if not posted or problem:
+    if not form.is_bound or problem:
         typed = form.cleaned_data["reason"] if problem else ""
         form = RulesForm(initial={"shown": _digest(changed), "reason": typed})
     return render(
@@ -186,7 +185,7 @@ def rules(visit: Visit) -> HttpResponseBase:
         obstacle=obstacle,
         changed={name: tuple(map(canonical_json, pair)) for name, pair in changed.items()},
         rescored=[(one, rescoring.changed_rows(one)) for one in rescored],
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -196,9 +195,8 @@ def publish(visit: Visit) -> HttpResponseBase:
     The request waits while the bundle is written. A bundle appears only when it is complete, so an aborted request
     loses only the time, and the page shows afterwards whether the bundle exists.
     """
-    posted, folder = visit.request.method == "POST", visit.site.folder
-    form, problem = PublishForm(visit.request.POST if posted else None), ""
-    if posted and form.is_valid():
+    form, problem, folder = PublishForm(visit.request.POST or None), "", visit.site.folder
+    if form.is_valid():
         name, unfinished = form.cleaned_data["name"], form.cleaned_data["unfinished"]
         problem, done = act_once(
             visit, form, lambda admin: published_bundles.publish(admin, name, unfinished=unfinished)
@@ -218,7 +216,7 @@ def publish(visit: Visit) -> HttpResponseBase:
         problem=problem,
         names=published_bundles.bundle_names(folder),
         key=visit.site.key_fingerprint,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
@@ -245,5 +243,4 @@ def bundle(visit: Visit, bundle_name: str) -> HttpResponseBase:
         return redirect("organize-publish")
     if archive is None:
         raise Http404
-    title = f"{visit.site.contest().file.contest}-{archive.name}"
-    return FileResponse(archive.open("rb"), as_attachment=True, filename=title, content_type="application/zip")
+    return bundle_archive(visit, archive)

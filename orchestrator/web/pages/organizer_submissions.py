@@ -6,7 +6,7 @@ from orchestrator.application.contests import ledger_in_words
 from orchestrator.application.contests.ledger_in_words import ContestEntry
 from orchestrator.domain.contest_events import SubmissionRefused
 from orchestrator.domain.season import Entry
-from orchestrator.web.form_actions import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import CorrectionForm, ReasonForm
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
@@ -37,7 +37,7 @@ def disqualify(visit: Visit, submission: str) -> HttpResponseBase:
     """Disqualifies a submission, with a reason."""
     entry = _entry(visit, submission)
     form, problem = ReasonForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         reason = form.cleaned_data["reason"]
         problem, done = act_once(visit, form, lambda admin: admin.disqualify(submission, reason))
         if not problem:
@@ -50,23 +50,19 @@ def disqualify(visit: Visit, submission: str) -> HttpResponseBase:
         form=form,
         problem=problem,
         played=played,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 
 def correct(visit: Visit, submission: str) -> HttpResponseBase:
     """Corrects a submission's licence or source (A6)."""
     entry = _entry(visit, submission)
-    now = {"licence": entry.licence, "source": entry.source}
-    form, problem = CorrectionForm(visit.request.POST or None, initial=now), ""
+    form, problem = CorrectionForm.of_entry(entry, visit.request.POST or None), ""
     warnings: list[str] = []
-    if visit.request.method == "POST" and form.is_valid():
-        changed = {name: form.cleaned_data[name] for name in now if form.cleaned_data[name] != now[name]}
-        licence, source, reason = changed.get("licence"), changed.get("source"), form.cleaned_data["reason"]
+    if form.is_valid():
+        reason, changed = form.cleaned_data["reason"], form.changed_words()
         problem, done = act_once(
-            visit,
-            form,
-            lambda admin: warnings.extend(admin.correct_release(submission, reason, licence=licence, source=source)),
+            visit, form, lambda admin: warnings.extend(admin.correct_release(submission, reason, **changed))
         )
         if not problem:
             return redirect_after(
@@ -78,7 +74,7 @@ def correct(visit: Visit, submission: str) -> HttpResponseBase:
         entry=entry,
         form=form,
         problem=problem,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -17,7 +17,7 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.visibility import tells_of_conflict
 from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.form_actions import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
 from orchestrator.web.pages import week_desk
 from orchestrator.web.pages.organizer_submissions import refusals
@@ -61,10 +61,8 @@ def overview(visit: Visit) -> HttpResponseBase:
 
 def announce(visit: Visit) -> HttpResponseBase:
     """Publishes an announcement in three steps: write, preview, publish."""
-    posted = visit.request.method == "POST"
-    form, problem = AnnouncementForm(visit.request.POST if posted else None), ""
-    preview = None
-    if posted and form.is_valid():
+    form, problem, preview = AnnouncementForm(visit.request.POST or None), "", None
+    if form.is_valid():
         title, text = form.cleaned_data["title"], form.cleaned_data["text"]
         preview = (title, text)
         match visit.request.POST.get("step"):
@@ -81,7 +79,7 @@ def announce(visit: Visit) -> HttpResponseBase:
         preview=preview,
         problem=problem,
         said=list(reversed(visit.season.announcements)),
-        status=409 if problem else 200,
+        status=form_status(form, problem),
         now=visit.site.clock(),
         names=names_of(visit.season),
     )
@@ -89,15 +87,12 @@ def announce(visit: Visit) -> HttpResponseBase:
 
 def people(visit: Visit) -> HttpResponseBase:
     """Shows the holders of roles and the open invitations; makes an invitation, whose link is shown once."""
-    if visit.request.method == "POST":
-        form = InviteForm(visit.request.POST)
-        if form.is_valid():
-            role = Role(form.cleaned_data["role"])
-            path = invitations.invite(by=visit.actor.person, role=role, now=visit.site.clock())
-            visit.request.session[_LINK] = web_settings().address + path
-            return redirect("organize-people")
-    else:
-        form = InviteForm()
+    form = InviteForm(visit.request.POST or None)
+    if form.is_valid():
+        role = Role(form.cleaned_data["role"])
+        path = invitations.invite(by=visit.actor.person, role=role, now=visit.site.clock())
+        visit.request.session[_LINK] = web_settings().address + path
+        return redirect("organize-people")
     return render(
         visit,
         "organize/people.html.j2",
@@ -124,7 +119,7 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
     if role not in set(Role) or person not in visit.season.roles[Role(role)]:
         raise Http404
     form, problem = RevokeForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
             roles.revoke_role(admin, person, Role(role), form.cleaned_data["reason"])
@@ -142,7 +137,7 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
         person=visit.season.roles[Role(role)][person],
         title=invitations.ROLE_TITLES[Role(role)],
         ends_seat=role == Role.BOARD and visit.site.unrestricted() is not None,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -21,7 +21,8 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GivenAnswer, GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.web import rating
-from orchestrator.web.form_actions import attempt, form_status, problem_text
+from orchestrator.web.file_answers import png
+from orchestrator.web.form_actions import attempt, form_status, problem_text, see_other
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
@@ -54,7 +55,7 @@ def next_item(visit: Visit) -> HttpResponseBase:
         return _item_page(visit, "This page was open too long, or the service was restarted. Answer here instead.")
     except (Rejected, UsageError) as error:
         return _item_page(visit, problem_text(error), sent.given)
-    return _see_other("rate-next")
+    return see_other("rate-next")
 
 
 @limited(RequestKind.RATING)
@@ -63,7 +64,7 @@ def last_item(visit: Visit) -> HttpResponseBase:
     view, _ = _view(visit)
     if view is None or view.own.last is None or view.is_over or not view.own.may_correct(visit.site.clock()):
         messages.warning(visit.request, "There is no answer that can still be changed: only the last, for 60 seconds.")
-        return _see_other("rate-next")
+        return see_other("rate-next")
     return _render_item(visit, view, view.own.last, corrects=True)
 
 
@@ -73,14 +74,11 @@ def picture(visit: Visit, token: str, number: int) -> HttpResponseBase:
         desk, person = visit.site.rating_desk(), visit.actor.person
     except UsageError as error:  # nobody grades in this contest
         raise Http404 from error
-    found, png = desk.item(person, token), desk.picture(person, token, number)
-    if found is None or png is None or recusal.rater_problems(visit.season, person):
+    found, data = desk.item(person, token), desk.picture(person, token, number)
+    if found is None or data is None or recusal.rater_problems(visit.season, person):
         raise Http404
     _, answered = found
-    response = HttpResponse(png, content_type="image/png")
-    response["Cache-Control"] = "private, no-store" if answered else f"private, max-age={PICTURE_SECONDS}"
-    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    return response
+    return png(data, "private, no-store" if answered else f"private, max-age={PICTURE_SECONDS}")
 
 
 def _view(visit: Visit) -> tuple[RaterView | None, str]:
@@ -134,12 +132,6 @@ def _render_item(
         pause=rating.at_work(own.times, now) >= rating.PAUSE_AFTER,
     )
     response["Cache-Control"] = "private, no-store"
-    return response
-
-
-def _see_other(page: str) -> HttpResponse:
-    response = redirect(page)
-    response.status_code = 303  # the browser then requests the page with GET
     return response
 
 
@@ -199,7 +191,7 @@ def grading(visit: Visit) -> HttpResponseBase:
     if visit.request.method == "POST":
         problem = attempt(lambda: _act(visit))
         if not problem:
-            return _see_other("grading")
+            return see_other("grading")
     holders = raters.role_holders(visit.season, visit.site.folder.key())
     grades = visit.site.contest().format.human_grading() is not None
     tasks = _task_rows(visit, {each.rater: each.name for each in holders}) if grades else []
@@ -224,7 +216,7 @@ def more_answers(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         problem = attempt(lambda: _plan_more(visit, form.cleaned_data["appeals"]))
         if not problem:
-            return _see_other("grading")
+            return see_other("grading")
     if not form.is_bound and not form.about:
         return redirect("grading")
     return render(

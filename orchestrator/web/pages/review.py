@@ -13,7 +13,7 @@ from orchestrator.domain import recusal
 from orchestrator.domain.season import Appeal
 from orchestrator.reports.evidence import Evidence, evidence_of
 from orchestrator.reports.leaderboards import submission_labels
-from orchestrator.web.form_actions import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import DecisionForm
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
@@ -60,7 +60,7 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
             status=403,
         )
     form, problem = DecisionForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
             upheld = form.cleaned_data["decision"] == "uphold"
@@ -78,7 +78,7 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
         on_finding=visit.site.contest().format.rules.on_finding.value,
         form=form,
         problem=problem,
-        status=409 if problem else 200,
+        status=form_status(form, problem),
     )
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.files.uploadedfile import TemporaryUploadedFile
-from django.http import Http404, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
-from django.utils.http import content_disposition_header
 
 from orchestrator.application.contests import appeals, arrivals, submission_allowance, unrestricted_views
 from orchestrator.application.contests.admission_steps import AdmissionStep
@@ -24,6 +23,7 @@ from orchestrator.errors import Rejected
 from orchestrator.web import uploads
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
+from orchestrator.web.file_answers import attachment
 from orchestrator.web.form_actions import attempt, attempt_change, form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
@@ -313,7 +313,7 @@ def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
 def receipt(visit: Visit, submission: str) -> HttpResponseBase:
     """Returns the receipt as a file, byte for byte as it was signed."""
     entry = _own_entry(visit, submission)
-    return _attachment(f"{entry.id}.json", read_receipt(visit.site, visit.actor.person, entry.id))
+    return attachment(f"{entry.id}.json", read_receipt(visit.site, visit.actor.person, entry.id))
 
 
 def finding(visit: Visit, submission: str, finding: str) -> HttpResponseBase:
@@ -322,13 +322,4 @@ def finding(visit: Visit, submission: str, finding: str) -> HttpResponseBase:
     if found is None:
         raise Http404
     document = {"round": found.round, "task": found.task, **found.part.model_dump(mode="json")}
-    return _attachment(f"{found.label}.json", json.dumps(document, indent=2).encode() + b"\n")
-
-
-def _attachment(name: str, data: bytes) -> HttpResponse:
-    disposition = content_disposition_header(as_attachment=True, filename=name) or "attachment"
-    return HttpResponse(
-        data,
-        content_type="application/json",
-        headers={"Content-Disposition": disposition, "Cache-Control": "private, no-store"},
-    )
+    return attachment(f"{found.label}.json", json.dumps(document, indent=2).encode() + b"\n")

@@ -27,7 +27,7 @@ from orchestrator.web.templating import render
 def my_teams(visit: Visit) -> HttpResponseBase:
     """Shows a person's teams, and founds a team. The form comes with the rules for teams."""
     form, problem = TeamForm(visit.request.POST or None), ""
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         team, account = form.cleaned_data["team"], visit.account
         founder = PersonRecord(id=account.person, name=account.name, organizer=visit.actor.is_organizer)
         problem = attempt_change(visit, lambda admin: found_team(admin, team, founder))

@@ -7,10 +7,11 @@ from django.contrib import messages
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.errors import SparringError
+from orchestrator.errors import UsageError
 from orchestrator.web import rate_limits, tokens
 from orchestrator.web.account_forms import clean_name
 from orchestrator.web.contest_site import web_settings
+from orchestrator.web.form_actions import form_status
 from orchestrator.web.models import TOKEN_NAME_LIMIT, ApiToken
 from orchestrator.web.pages import errors
 from orchestrator.web.rate_limits import RequestKind
@@ -55,22 +56,29 @@ class CodeForm(forms.Form):
 def list_tokens(visit: Visit) -> HttpResponseBase:
     """Lists a person's tokens, and makes one, which is shown once."""
     form, made, problem, now = TokenForm(visit.request.POST or None), "", "", visit.site.clock()
-    if visit.request.method == "POST" and form.is_valid():
+    if form.is_valid():
         said = form.cleaned_data
         try:
             made = tokens.issue(
                 visit.account, said["name"], Scope(said["scope"]), now=now, lifetime=timedelta(days=said["days"])
             )
             form = TokenForm()
-        except SparringError as error:
+        except UsageError as error:
             problem = str(error)
     rows = [
         (row, SCOPE_TITLES[Scope(row.scope)], row.expires <= now)
         for row in ApiToken.objects.filter(account=visit.account).order_by("-created", "-pk")
     ]
-    status, address = (409 if problem else 200), web_settings().address
-    words = {"form": form, "made": made, "problem": problem, "rows": rows, "address": address}
-    answer = render(visit, "account/tokens.html.j2", status=status, **words)
+    answer = render(
+        visit,
+        "account/tokens.html.j2",
+        form=form,
+        made=made,
+        problem=problem,
+        rows=rows,
+        address=web_settings().address,
+        status=form_status(form, problem),
+    )
     answer["Cache-Control"] = "no-store"
     return answer
 

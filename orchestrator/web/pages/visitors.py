@@ -1,12 +1,10 @@
 """The public pages: the contest and its rules in words, boards, rounds, teams, downloads and progress."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpResponseBase
 
-from orchestrator import reports
 from orchestrator.application.publishing import published_bundles
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader, state_in_words
 from orchestrator.errors import UsageError
@@ -14,6 +12,7 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import contest_words, public_pages
 from orchestrator.web.conditional import conditional
 from orchestrator.web.downloads import downloads_of
+from orchestrator.web.file_answers import attachment, bundle_archive
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs
@@ -37,7 +36,7 @@ def home(visit: Visit) -> HttpResponseBase:
             window=contest_words.window_in_words(window),
             slugs=team_slugs(visit.season),
             dates=contest_words.dates(window),
-            announcements=[(each, list(_paragraphs(each.text))) for each in reversed(visit.season.announcements)],
+            announcements=list(reversed(visit.season.announcements)),
             fingerprint=visit.site.key_fingerprint,
         ),
     )
@@ -79,7 +78,7 @@ def public_file(visit: Visit, name: str) -> HttpResponseBase:
     if name not in pages.files:
         raise Http404
     media_type = _FILE_TYPES[name.rpartition(".")[2]]
-    return conditional(visit, f"{name} {pages.tag}", lambda: _attachment(name, pages.files[name], media_type))
+    return conditional(visit, f"{name} {pages.tag}", lambda: attachment(name, pages.files[name], media_type))
 
 
 def downloads(visit: Visit) -> HttpResponseBase:
@@ -102,7 +101,7 @@ def download(visit: Visit, name: str) -> HttpResponseBase:
     if found is None:
         raise Http404
     try:
-        return _attachment(found.name, found.make(), found.media_type)
+        return attachment(found.name, found.make(), found.media_type)
     except UsageError as error:  # too many pictures for a zip archive: the organizers distribute them in another way
         raise Http404 from error
 
@@ -114,8 +113,7 @@ def _bundle(visit: Visit, name: str) -> HttpResponseBase:
         return errors.unavailable(visit.request)
     if archive is None:
         raise Http404
-    title = f"{visit.site.contest().file.contest}-{archive.name}"
-    return FileResponse(archive.open("rb"), as_attachment=True, filename=title, content_type="application/zip")
+    return bundle_archive(visit, archive)
 
 
 def progress(visit: Visit) -> HttpResponseBase:
@@ -141,16 +139,3 @@ def _read_progress(visit: Visit) -> ContestProgress:
 def _reader(folder: Path) -> ProgressReader:
     """Returns the progress reader of the contest that this process serves."""
     return ProgressReader(ContestFolder(folder))
-
-
-def _paragraphs(text: str) -> Iterator[list[str]]:
-    """Yields each line that is not blank, split into pieces that a page does not cut off."""
-    for line in text.splitlines():
-        if line.strip():
-            yield [line[at : at + reports.MAX_TEXT] for at in range(0, len(line), reports.MAX_TEXT)]
-
-
-def _attachment(name: str, data: bytes, media_type: str) -> HttpResponse:
-    response = HttpResponse(data, content_type=media_type)
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response

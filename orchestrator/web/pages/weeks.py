@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 
 from django import forms
 from django.http import Http404, HttpResponseBase
@@ -16,11 +15,12 @@ from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.statement import monthly_statements
+from orchestrator.web.file_answers import png
 from orchestrator.web.form_actions import problem_text
 from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs
 from orchestrator.web.templating import render
-from orchestrator.web.unrestricted_pages import contest_of, png, viewer_of
+from orchestrator.web.unrestricted_pages import contest_of, viewer_of
 
 PICTURES_PER_PAGE = 100
 PAGE_NUMBER = re.compile("[1-9][0-9]{0,5}")
@@ -55,15 +55,12 @@ def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))
     if found is None:
         raise Http404
-    may_appeal = contest.read(
-        lambda state: [each for each in viewer.teams if _may_appeal(state, each, picture_id, now)]
-    )
-    return render(visit, "weeks/picture.html.j2", picture=found, may_appeal=may_appeal)
 
+    def appellants(state: State) -> list[str]:
+        known = state.pictures[picture_id]
+        return [each for each in viewer.teams if unrestricted_views.may_appeal(state, known, each, now)]
 
-def _may_appeal(state: State, team: str, picture_id: str, now: datetime) -> bool:
-    found = unrestricted_views.contestable_pictures(state, team, now)
-    return any(each.id == picture_id for each in found)
+    return render(visit, "weeks/picture.html.j2", picture=found, may_appeal=contest.read(appellants))
 
 
 def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
@@ -73,7 +70,9 @@ def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
     found = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, picture_id, now))
     if found is None or found.withheld:
         raise Http404
-    return png(picture_png(contest, picture_id), is_public=found.is_public and not viewer.member)
+    # Caches may keep what everybody sees: a member of the board may have a conflict with it.
+    shared = found.is_public and not viewer.member
+    return png(picture_png(contest, picture_id), "public, no-cache" if shared else "private, no-store")
 
 
 class DayForm(forms.Form):
