@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.application.baselines import training
 from orchestrator.cli import console, output_paths
-from orchestrator.cli.console import Json, err, out, safe_text
+from orchestrator.cli.console import Json, out
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.tasks import require_whole_step
 from orchestrator.errors import UsageError
@@ -82,13 +82,9 @@ def train(
     train_part, test_part = pictures.load()
     architecture = training.architecture_for(train_part)
     training_recipe = training.TrainingRecipe(recipe.value, architecture, seed, epsilon, epochs)
-    report = training.train_classifier(training_recipe, train_part, test_part, out_file, _print_progress)
+    report = training.train_classifier(training_recipe, train_part, test_part, out_file, console.print_log_line)
     if as_json:
         console.print_json(report)
         return
     for key, value in report.items():
         out.print(f"{key:14} {value}", soft_wrap=True)
-
-
-def _print_progress(line: str) -> None:
-    err.print(safe_text(line, 500), style="dim", soft_wrap=True)

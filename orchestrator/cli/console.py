@@ -105,8 +105,6 @@ def exit_code(error: SparringError) -> ExitCode:
             return ExitCode.USAGE
         case Cancelled():
             return ExitCode.CANCELLED
-        case InfrastructureFault():
-            return ExitCode.INFRASTRUCTURE
         case _:
             return ExitCode.INFRASTRUCTURE
 
@@ -255,6 +253,22 @@ def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoRe
 def print_sentences(stream: Console, text: str) -> None:
     """Prints sentences, wrapped at spaces only on a terminal. Print commands and paths without this function."""
     stream.print(text, soft_wrap=not stream.is_terminal)
+
+
+def print_warning(text: str, stream: Console = out) -> None:
+    """Prints a warning, wrapped at spaces only on a terminal."""
+    print_sentences(stream, f"[yellow]warning:[/] {safe_text(text, 1000)}")
+
+
+def print_log_line(line: str) -> None:
+    """Prints a line of another program's output on stderr."""
+    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
+
+
+def note_unisolated(backend: str) -> None:
+    """Tells participants on stderr that the process backend isolates nothing, if their player runs there."""
+    if backend == "process":
+        err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
 
 
 def print_json(document: Any) -> None:

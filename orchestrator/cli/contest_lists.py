@@ -96,10 +96,10 @@ def submissions(
         for entry in sorted(found.entries.values(), key=lambda each: each.receipt_number)
         if task in (None, entry.task) and team in (None, entry.team) and side in (None, entry.side)
     ]
-    if as_json:
-        console.print_json([_entry_document(entry) for entry in wanted])
-        return
     rows = [_entry_document(entry) for entry in wanted]
+    if as_json:
+        console.print_json(rows)
+        return
     columns = [
         Column(
             "submission" if key == "id" else key, [str(row[key]) for row in rows], is_sentence=key in {"team", "state"}

@@ -130,7 +130,7 @@ def _print_forecast(forecast: ContestForecast, rounds: int) -> None:
         soft_wrap=True,
     )
     for warning in forecast.warnings:
-        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning, 1000)}")
+        console.print_warning(warning)
 
 
 def _print_costs(forecast: ContestForecast) -> None:

@@ -164,4 +164,4 @@ def check(
         mark = "  [dim](default)[/]" if is_default else ""
         out.print(f"{key} = {safe_text(value)}{mark}", soft_wrap=True)
     for warning in warnings:
-        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
+        console.print_warning(warning)

@@ -16,7 +16,7 @@ from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import evaluate as evaluation
 from orchestrator.application.submissions.evaluate import Evaluation, EvaluationProgress, EvaluationReport
 from orchestrator.cli import console, output_paths, replay_output, report, results_output
-from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
+from orchestrator.cli.console import Backend, ExitCode, Json, out, safe_text
 from orchestrator.domain import events
 from orchestrator.errors import Cancelled
 from orchestrator.execution.round_runner import EventCallback
@@ -70,8 +70,7 @@ def evaluate(
         output_paths.require_folder_path(options.out_dir, "--out")
     wanted = evaluation.prepare_evaluation(path, options.read_contest(), options.task, options.pictures)
     console.quiet_logs()
-    if options.backend == "process":
-        err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
+    console.note_unisolated(options.backend)
     with _round_folder(options.out_dir) as folder:
         progress = EvaluationProgress(wanted, folder)
         # It is the participant's own code.

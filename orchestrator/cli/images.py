@@ -12,7 +12,7 @@ from orchestrator import composition
 from orchestrator.application.baselines import shipped_images
 from orchestrator.application.submissions import load_image
 from orchestrator.cli import console, output_paths
-from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
+from orchestrator.cli.console import ExitCode, Json, out, safe_text
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 from orchestrator.intake import image_check
@@ -47,16 +47,12 @@ def build(
     Submissions that are built later need the base images only. Exits with 3 when something is missing here.
     """
     work = output_paths.cache_folder() / "images"
-    built = shipped_images.build_images(what or (), work, cuda=cuda, on_line=_print_line)
+    built = shipped_images.build_images(what or (), work, cuda=cuda, on_line=console.print_log_line)
     if as_json:
         console.print_json({"built": built})
         return
     for name in built:
         out.print(safe_text(name), soft_wrap=True)
-
-
-def _print_line(line: str) -> None:
-    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
 
 
 @app.command("load", epilog="Example: sparring image load my_attack.sparring.tar --name team/entry:1")

@@ -58,6 +58,4 @@ def import_folder(
         )
         console.print_sentences(err, f"[yellow]note:[/] {text}")
     if not is_osi_approved(licence):
-        console.print_sentences(
-            err, "[yellow]warning:[/] without an OSI-approved licence it is not ranked in the end (A6)"
-        )
+        console.print_warning("without an OSI-approved licence it is not ranked in the end (A6)", err)

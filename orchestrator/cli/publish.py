@@ -17,8 +17,6 @@ from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.text import shell_word
 from orchestrator.errors import UsageError
 
-_INTEGRITY_ONLY = "integrity only: without --key nobody knows whose it is"
-
 
 @console.command
 def publish(
@@ -108,7 +106,7 @@ def verify(
         _print_counts(verified)
     out.print(f"key      {whose}", soft_wrap=True)
     if not key:
-        console.print_sentences(out, f"[yellow]warning:[/] {_INTEGRITY_ONLY}")
+        console.print_warning("integrity only: without --key nobody knows whose it is")
 
 
 def _print_counts(report: VerificationReport) -> None:

@@ -189,7 +189,7 @@ def submit(what: RemoteSubmission, to: str, options: RemoteOptions, *, as_json: 
     out.print(f"time     {receipt.received}; attempt {receipt.attempt}")
     out.print(f"receipt  {safe_text(str(path))}", soft_wrap=True)
     for warning in receipt.warnings:
-        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
+        console.print_warning(warning)
 
 
 def _client(url: str, token: str) -> ServiceClient:
@@ -218,7 +218,7 @@ def _send(client: ServiceClient, what: RemoteSubmission, *, as_json: bool) -> st
             package = Path(place) / f"{read_manifest(path).name}{PACKAGE_SUFFIX}"
             _, warnings = pack_folder(path, package)
             for warning in warnings:
-                console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning)}")
+                console.print_warning(warning, err)
             return _upload(client, package, what, as_json=as_json)
     if path.is_file():
         return _upload(client, path, what, as_json=as_json)

@@ -73,12 +73,9 @@ def _document(done: ReproducedFinding) -> dict[str, Any]:
         "reproduced": done.reproduction.reproduced,
         "finding": asdict(done.finding),
         "backend": done.backend,
-        **{key: value for key, value in _reproduction_document(done.reproduction).items() if key != "reproduced"},
+        **asdict(done.reproduction),
+        "faults": [fault.model_dump() for fault in done.reproduction.faults],
     }
-
-
-def _reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
-    return asdict(reproduction) | {"faults": [fault.model_dump() for fault in reproduction.faults]}
 
 
 def _print_report(done: ReproducedFinding) -> None:

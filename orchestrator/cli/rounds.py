@@ -251,21 +251,7 @@ def cancel(
     out.print(f"cancelled {request_id}")
 
 
-@app.command("promote", epilog="Example: sparring round promote cup")
-@console.command
-def promote(
-    folder: season.ContestDir,
-    task: season.OnlyTask = None,
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why you promote again after the final round has begun.")
-    ] = "",
-    by: season.By = None,
-    as_json: Json = False,
-) -> None:
-    """Promote submissions to the final round, from the leaderboards of the initial one (A4, A11, A12, A16)."""
-    season.promote(folder, task, reason, by, as_json=as_json)
-
-
+app.command("promote", epilog="Example: sparring round promote cup")(season.promote)
 app.command("status", epilog="Example: sparring round status round1")(round_status.status)
 app.command("watch", epilog="Example: sparring round watch cup --round final")(round_watch.watch)
 
@@ -331,7 +317,7 @@ def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions,
         reported = play_rounds.play_round(contest, out_dir, options, watch)
     document = round_record.compute_results(out_dir) if reported is None else reported.results
     if as_json:
-        _print_document(document)
+        console.print_json(document.model_dump(mode="json"))
     else:
         results_output.print_results(document, out_dir)
         if reported is not None:
@@ -384,7 +370,3 @@ def _wait_until_ended() -> None:
     console.err.print("all is played; waiting to be ended", soft_wrap=True)
     with suppress(KeyboardInterrupt):
         threading.Event().wait()
-
-
-def _print_document(document: Results) -> None:
-    console.print_json(document.model_dump(mode="json"))

@@ -1,6 +1,5 @@
 """Commands for a contest in a folder: opening it, submissions, promotion, boards and rescoring."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -164,12 +163,8 @@ def submit(
         return
     _print_receipt(receipt, name, left, again=receipt.submission in known)
     out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
-    _print_warnings(receipt.warnings)
-
-
-def _print_warnings(warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
+    for warning in receipt.warnings:
+        console.print_warning(warning)
 
 
 def _print_receipt(receipt: Receipt, name: str, left: str, *, again: bool) -> None:
@@ -206,7 +201,7 @@ def _submit(admin: ContestAdmin, request: SubmissionRequest, submission: str, op
         return picture_submission.submit_pictures(admin, request, path)
     ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
     if path.is_file():
-        return package_submission.submit_package(admin, request, path, ready, _print_log_line)
+        return package_submission.submit_package(admin, request, path, ready, console.print_log_line)
     if path.is_dir():
         return submission_admission.submit(admin, replace(request, folder=path), ready)
     if options.backend == "process" or submission.startswith((".", "/", "~")) or submission.endswith("/"):
@@ -253,12 +248,21 @@ def set_source(
         warnings = admin.correct_release(submission, reason, licence=licence, source=source)
     document = {"corrected": submission, "licence": licence, "source": source, "reason": reason}
     console.print_fields(document | ({"warnings": warnings} if as_json else {}), as_json=as_json)
-    if not as_json:
-        _print_warnings(warnings)
+    for warning in () if as_json else warnings:
+        console.print_warning(warning)
 
 
-def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
-    """Promotes submissions to the next round and prints them; see `sparring round promote`."""
+@console.command
+def promote(
+    folder: ContestDir,
+    task: OnlyTask = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why you promote again after the final round has begun.")
+    ] = "",
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Promote submissions to the final round, from the leaderboards of the initial one (A4, A11, A12, A16)."""
     with seasons.administer(folder, by) as admin:
         promoted = promotion.promote(admin, task, reason)
         warnings = promotion.promotion_warnings(admin, promoted)
@@ -270,7 +274,7 @@ def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_j
         for part, text in event.summary().items():
             out.print(f"{safe_text(name)}: {safe_text(part)} {safe_text(text, 2000)}", soft_wrap=True)
     for warning in (each for some in warnings.values() for each in some):
-        console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning, 1000)}")
+        console.print_warning(warning, err)
 
 
 @console.command
@@ -360,10 +364,6 @@ def rescore(
             if changed
             else "the rules in contest.yaml are those in force: there is nothing to apply"
         )
-
-
-def _print_log_line(line: str) -> None:
-    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
 
 
 def _promotion_document(found: FormatEvent) -> dict[str, object]:

@@ -85,6 +85,4 @@ def init(
     for number, command in enumerate(created.commands):
         out.print(f"{'' if number else 'next':8} {safe_text(command)}", soft_wrap=True)
     if not open_licence:
-        console.print_sentences(
-            err, f"[yellow]warning:[/] {safe_text(licence)} is not the SPDX id of an OSI-approved licence (A6)"
-        )
+        console.print_warning(f"{licence} is not the SPDX id of an OSI-approved licence (A6)", err)

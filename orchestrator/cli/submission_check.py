@@ -100,7 +100,7 @@ def check(
     if contest.format.picture_formats() and not _is_program(Path(what), options):
         _check_pictures(Path(what), contest, options.task, as_json=as_json)
         return
-    _warn_unisolated(options)
+    _begin(options)
     steps: list[CheckStep] = []
 
     def on_step(step: CheckStep) -> None:
@@ -186,7 +186,7 @@ def try_(
     Exits with 1 when the submission broke a limit or the protocol.
     """
     target = output_paths.require_file_path(pictures or Path("trial.html"), "--pictures")
-    _warn_unisolated(options)
+    _begin(options)
     with (
         self_check.check_setup(options.read_contest(), options.task, options.backend) as setup,
         results_output.progress_bar() as watch,
@@ -232,7 +232,7 @@ def debug(
         return
     if save is not None:
         output_paths.require_file_path(save, "--save")
-    _warn_unisolated(options)
+    _begin(options)
     recorded = None if replay is None else transcript.read_transcript(_read_transcript(replay))
     with self_check.check_setup(options.read_contest(), options.task, options.backend) as setup:
         applicant = self_check.admit_applicant(_subject(what, options), setup)
@@ -342,10 +342,10 @@ def _subject(subject: str, options: CheckOptions) -> CheckSubject:
     return CheckSubject(image=subject, side=options.side)
 
 
-def _warn_unisolated(options: CheckOptions) -> None:
+def _begin(options: CheckOptions) -> None:
+    """Keeps logs out of the output of a command, and tells of a backend that isolates nothing."""
     console.quiet_logs(watched=True)
-    if options.backend == "process":
-        err.print("[yellow]note:[/] on the process backend your player runs with your rights and is not isolated")
+    console.note_unisolated(options.backend)
 
 
 def _print_step(number: int, step: CheckStep) -> None:

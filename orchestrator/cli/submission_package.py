@@ -62,10 +62,10 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         else output_paths.cache_folder() / "builds" / f"{prepared.manifest.name}-{how.variant}.log"
     )
     if how.network:
-        err.print("[yellow]warning:[/] this build has a network; where organizers build it, there is none")
+        console.print_warning("this build has a network; where organizers build it, there is none", err)
     with (
         tempfile.TemporaryDirectory(prefix="sparring-build-") as workspace,
-        build_log.open_build_log(path, _print_log_line) as log,
+        build_log.open_build_log(path, console.print_log_line) as log,
     ):
         image_store = _docker(workspace).image_store()
         try:
@@ -117,7 +117,7 @@ def pack(
     if packed.image:
         out.print(f"image    {packed.image}, wherever it is brought in", soft_wrap=True)
     for warning in warnings:
-        console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning)}")
+        console.print_warning(warning, err)
 
 
 def _require_folder(folder: Path) -> None:
@@ -178,10 +178,6 @@ def _stale_warnings(backend: Backend, tag: str, folder: Path, submission_manifes
             f"{tag} starts {' '.join(command)!r}, submission.yaml says {' '.join(submission_manifest.command)!r}"
         )
     return warnings
-
-
-def _print_log_line(line: str) -> None:
-    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
 
 
 def _print_left_out(names: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from orchestrator.cli.console import out, safe_text
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerOptions:
+class WorkOptions:
     """Options of a worker."""
 
     once: Annotated[bool, typer.Option("--once", help="Do everything that waits, and end.")] = False
@@ -23,7 +23,7 @@ class WorkerOptions:
 @console.command
 def work(
     folder: season.ContestDir,
-    worker: WorkerOptions = WorkerOptions(),
+    worker: WorkOptions = WorkOptions(),
     where: rounds.PlayOptions = rounds.PlayOptions(),
     logs: rounds.LogOptions = rounds.LogOptions(),
     as_json: Annotated[
