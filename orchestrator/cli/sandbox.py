@@ -13,11 +13,10 @@ import typer
 from rich.table import Table
 
 from orchestrator import __version__, composition, resources
+from orchestrator.application.rounds import gpu_check
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.policy import Runtime
-from orchestrator.errors import BackendUnavailable
-from orchestrator.gpus import list_gpus
 from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandbox_selftest.expectation import read_catalogue
@@ -61,7 +60,7 @@ def check(
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
     programs = selftest.select_programs(read_catalogue(resources.hostile_programs_path()), only or [])
-    device = _first_gpu() if gpu else None
+    device = gpu_check.first_gpu().uuid if gpu else None
     outcomes: list[ProgramOutcome] = []
     with tempfile.TemporaryDirectory(prefix="sparring-selftest-") as workspace:
         context, facts = selftest.prepare_context(
@@ -86,16 +85,6 @@ def check(
             out.print(f"[bold red]{_UNISOLATED}[/]")
     if not fine:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _first_gpu() -> str:
-    """Returns the UUID of this machine's first GPU. Raises BackendUnavailable if there is none."""
-    gpus = list_gpus()
-    if not gpus:
-        raise BackendUnavailable(
-            "nvidia-smi shows no GPU on this machine; install the NVIDIA driver, or leave --gpu out"
-        )
-    return gpus[0].uuid
 
 
 def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:

@@ -38,7 +38,8 @@ def admit(cup, arrival: str):
     """Admits an arrival, as a worker does."""
     with seasons.administer(cup.folder.path, "worker", cup.clock) as admin:
         backend = play_rounds.ready_backend(admin.contest, cup.folder.path.resolve(), HOW)
-        return arrivals.admit_arrival(admin, arrival, backend)
+        with arrivals.hold_arrival(admin, arrival):
+            return arrivals.admit_arrival(admin, arrival, backend)
 
 
 def close_at(cup, when) -> None:

@@ -1,5 +1,7 @@
 """What played on a cluster, found on this machine's engine, or named so that it can be."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from orchestrator.application.findings import played_image
@@ -21,9 +23,10 @@ class Engine:
         self.names, self.unfit = names, unfit
 
     def inspect_image(self, reference, *, files=True, max_bytes=None):
-        """Whether it has an image."""
+        """Says which image has a name."""
         if reference not in self.names:
             raise UsageError("none")
+        return SimpleNamespace(image_id=ID)
 
     def admit(self, source):
         """Returns it by the engine's id."""

@@ -91,7 +91,8 @@ def admit(cup, arrival: str):
 
     with cup.desk() as desk:
         backend = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), HOW)
-        return arrivals.admit_arrival(desk, arrival, backend)
+        with arrivals.hold_arrival(desk, arrival):
+            return arrivals.admit_arrival(desk, arrival, backend)
 
 
 def hand_in(cup, client, team, **more) -> str:

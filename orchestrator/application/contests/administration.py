@@ -40,6 +40,19 @@ def validated(kind: type[S], **words: object) -> S:
         raise UsageError(first_field_error(error, kind)) from None
 
 
+def begun_rounds(
+    folder: ContestFolder, contest: Contest, season: Season, phase: str | None = None, task: str | None = None
+) -> list[RoundFolder]:
+    """Returns the folders of the rounds that were begun, restricted to the round `phase` and to `task` if given."""
+    every = [
+        folder.round(each.name, section.name)
+        for section in contest.file.all_tasks
+        for each in contest.format.rounds(season, section.name)
+        if phase in (None, each.name) and task in (None, section.name)
+    ]
+    return [each for each in every if each.exists]
+
+
 _LEADERBOARD_EVENTS = (
     contest_events.TeamAdded,
     contest_events.SubmissionWithdrawn,
@@ -164,27 +177,22 @@ class ContestAdmin:
             self.season.apply(event, time)
         self.entry_count, self.latest_time = self.entry_count + 1, time
 
-    def opened_rounds(self) -> list[RoundFolder]:
+    def begun_rounds(self) -> list[RoundFolder]:
         """Returns the folders of all rounds that were begun, in the order of the contest file's tasks and rounds."""
-        every = [
-            self.folder.round(each.name, task.name)
-            for task in self.contest.file.all_tasks
-            for each in self.contest.format.rounds(self.season, task.name)
-        ]
-        return [folder for folder in every if folder.exists]
+        return begun_rounds(self.folder, self.contest, self.season)
 
     def rounds_without_results(self) -> list[RoundFolder]:
         """Returns the folders of rounds that lack their results: never written, or removed because of an event."""
         played_paths = {self.folder.round(phase, task).path for phase, task in self.season.played_rounds}
         return [
             folder
-            for folder in self.opened_rounds()
+            for folder in self.begun_rounds()
             if folder.path in played_paths | self.outdated_rounds and not folder.results_path.exists()
         ]
 
     def discard_results(self) -> None:
         """Removes all written results before an event that changes them, so that a killed command leaves none wrong."""
-        for folder in self.opened_rounds():
+        for folder in self.begun_rounds():
             if folder.results_path.exists():
                 self.outdated_rounds.add(folder.path)
                 folder.discard_results()

@@ -62,5 +62,5 @@ def decide_appeal(admin: ContestAdmin, appeal: str, reason: str, *, upheld: bool
 
 def _findings_against(admin: ContestAdmin, submission: str) -> list[str]:
     """Returns the ids of the findings against a submission in all rounds."""
-    records = (round_record.read_round(folder.path)[0] for folder in admin.opened_rounds())
+    records = (round_record.read_round(folder.path)[0] for folder in admin.begun_rounds())
     return [found.id for record in records for found in record.round.findings if found.submission == submission]

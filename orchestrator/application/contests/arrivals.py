@@ -127,22 +127,14 @@ def hold_arrival(admin: ContestAdmin, arrival: str) -> Iterator[None]:
 
 
 def admit_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
-    """Admits an arrival and returns it with its outcome: received, or refused with its problems.
+    """Admits an arrival that `hold_arrival` has locked; returns it as received, or as refused with its problems.
 
     It is judged by the time of its arrival. An arrival that already has an outcome is returned unchanged.
 
     Raises:
-        UsageError: there is no such arrival.
-        Busy: another worker admits it.
         InfrastructureFault: a fault of ours; the arrival stays open, to be tried again.
         Rejected: the contest itself cannot be read; the arrival stays open.
     """
-    with hold_arrival(admin, arrival):
-        return admit_held_arrival(admin, arrival, backend)
-
-
-def admit_held_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
-    """Admits an arrival that this process has locked; see `admit_arrival`."""
     known = admin.season.arrivals[arrival]
     folder = arrival_folder(admin.folder.path, arrival)
     if not known.outcome:

@@ -60,7 +60,7 @@ def write_contest_report(admin: "ContestAdmin", *, with_parquet: bool = False) -
     if with_parquet:
         parquet.require_pyarrow()
     with admin.folder.writing():
-        every = tuple(round_record.write_results_locked(folder) for folder in admin.opened_rounds())
+        every = tuple(round_record.write_results_locked(folder) for folder in admin.begun_rounds())
         if not every:
             raise nothing_played(admin)
         return _write_site(admin.folder.path, every, read_history(admin.folder), with_parquet=with_parquet)

@@ -62,10 +62,8 @@ def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]
             if not folder.exists:
                 continue
             record, head = round_record.read_round(folder.path)
-            before, after = (
-                round_record.score_round(record, folder.path),
-                round_record.score_round(record, folder.path, rules),
-            )
+            before = round_record.score_round(record, folder.path)
+            after = round_record.score_round(record, folder.path, rules)
             outcomes: tuple[FormatEvent | None, FormatEvent | None] = (None, None)
             if name == admin.contest.format.promotes_from:
                 first, second = (scoring.outcome(actor=admin.actor, task=task) for scoring in (before, after))
@@ -84,12 +82,10 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
         raise UsageError(f"the rules in {admin.contest.path} are those in force; there is nothing to apply")
     rules = admin.contest.format.rules.model_dump(mode="json")
     _check_rescorable(admin, rules)
-    fields = {"actor": admin.actor, "rules": rules, "reason": reason}
-    admin.append_event(
-        validated(contest_events.RulesChanged, **fields)
-        if apply
-        else validated(contest_events.RejudgementDropped, **fields)
+    kind: type[contest_events.RulesChanged | contest_events.RejudgementDropped] = (
+        contest_events.RulesChanged if apply else contest_events.RejudgementDropped
     )
+    admin.append_event(validated(kind, actor=admin.actor, rules=rules, reason=reason))
 
 
 def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:

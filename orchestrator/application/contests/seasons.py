@@ -13,7 +13,7 @@ import numpy as np
 import structlog
 
 from orchestrator import __version__, resources
-from orchestrator.application.contests import contest_receipts, report_writer
+from orchestrator.application.contests import administration, contest_receipts, report_writer
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.rounds import entry_images, play_rounds, round_record
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
@@ -350,10 +350,8 @@ def preview_round(admin: ContestAdmin, phase: str, options: RunOptions, only: st
         target = play_rounds.choose_target(admin.contest, Path(workspace), play_rounds.for_preview(options))
         estimates = []
         for task in task_names(admin.contest, only):
-            ready, folder = (
-                task_round(admin, phase, task, target.backend, dry_run=True),
-                admin.folder.round(phase, task),
-            )
+            ready = task_round(admin, phase, task, target.backend, dry_run=True)
+            folder = admin.folder.round(phase, task)
             estimates.append(play_rounds.preview_task(ready, folder, target, Path(workspace)))
         return estimates
 
@@ -404,20 +402,12 @@ def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) 
 
     Raises UsageError, Rejected, StoreFault.
     """
-    contest, season = read_contest(path)
-    folder = ContestFolder(path)
-    every = [
-        folder.round(each.name, section.name)
-        for section in contest.file.all_tasks
-        for each in contest.format.rounds(season, section.name)
-        if phase in (None, each.name) and task in (None, section.name)
-    ]
-    return [each for each in every if each.exists]
+    return administration.begun_rounds(ContestFolder(path), *read_contest(path), phase, task)
 
 
 def round_openings(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
     """Yields the opening event and the roster of each round that was begun."""
-    for folder in admin.opened_rounds():
+    for folder in admin.begun_rounds():
         record, _ = round_record.read_round(folder.path)
         if record.round.opening is not None:
             yield record.round.opening, record.round.roster

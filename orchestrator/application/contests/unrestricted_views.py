@@ -122,7 +122,7 @@ def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
 
 
 @dataclass(frozen=True, slots=True)
-class RaterView:
+class PublicRater:
     """A rater's public record: the hidden items that they answered before the last close of a week (U6)."""
 
     rater: str
@@ -131,10 +131,10 @@ class RaterView:
     is_removed: bool
 
 
-def raters(state: State) -> list[RaterView]:
+def raters(state: State) -> list[PublicRater]:
     """Returns the raters who have a public record or were removed, by id. A record changes when a week closes."""
     return [
-        RaterView(name, *each.published, each.is_removed)
+        PublicRater(name, *each.published, each.is_removed)
         for name, each in sorted(state.raters.items())
         if each.published[0] or each.is_removed
     ]

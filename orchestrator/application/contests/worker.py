@@ -220,7 +220,7 @@ class Worker:
                 with arrivals.hold_arrival(admin, arrival):
                     if admin.season.arrivals[arrival].outcome:
                         continue  # another worker has admitted it
-                    done = arrivals.admit_held_arrival(admin, arrival, backend)
+                    done = arrivals.admit_arrival(admin, arrival, backend)
             except Busy:
                 self._admissions.pass_over(arrival)
                 continue

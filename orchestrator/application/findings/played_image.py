@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 
+from orchestrator.application.rounds.entry_images import find_image
 from orchestrator.domain import events
 from orchestrator.domain.submissions import Submission
 from orchestrator.errors import Rejected, UsageError
@@ -23,7 +24,7 @@ def find_played_image(backend: Backend, submission: Submission, digest: str, ope
     """
     places = _image_names(submission, digest, opened)
     for name in (digest, *(each.pull_name(digest) for each in places)):
-        if _engine_has(backend, name):
+        if find_image(backend, name):
             return _admit_image(backend, name, submission, digest)
     raise UsageError(
         f"the image of {submission.id} that played, {digest}, is not on this machine's engine. "
@@ -64,14 +65,6 @@ def _remedy(digest: str, places: list[ImageReference], opening: events.RoundOpen
 
 def _registry(opening: events.RoundOpened) -> str:
     return ClusterSettings.model_validate(opening.contest.get("cluster") or {}).registry
-
-
-def _engine_has(backend: Backend, name: str) -> bool:
-    try:
-        backend.inspect_image(name, files=False)
-    except UsageError:
-        return False
-    return True
 
 
 def _admit_image(backend: Backend, name: str, submission: Submission, digest: str) -> Image:

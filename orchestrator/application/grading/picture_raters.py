@@ -82,7 +82,7 @@ def asked_items(contest: UnrestrictedContest, person: str, known: Collection[Kno
     return contest.read(found)
 
 
-def rater_name(contest: UnrestrictedContest, person: str) -> str:
+def rater_of(contest: UnrestrictedContest, person: str) -> str:
     """Returns a person's rater id, which is published and does not reveal who they are."""
     return rater_id(contest.folder.key(), person)
 
@@ -144,7 +144,7 @@ def answer_test(
     """
     if problems := contest.read(lambda state: rater_problems(state, person)):
         raise Rejected("rater", problems)
-    rater = rater_name(contest, person)
+    rater = rater_of(contest, person)
     event = events.RaterTested(
         actor=rater,
         rater=rater,
@@ -169,7 +169,7 @@ def rate(
     """
     if problems := contest.read(lambda state: rater_problems(state, person)):
         raise Rejected("rater", problems)
-    rater = rater_name(contest, person)
+    rater = rater_of(contest, person)
     event = events.PictureRated(actor=rater, picture=item.picture, rater=rater, answers=answers, appeal=item.appeal)
     contest.propose(event, now)
     return contest.read(lambda state: state.pictures[item.picture].status)

@@ -13,10 +13,10 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class RoleHolder:
+class Rater:
     """A person with the role of a rater: their id in the plan, their name, and the reasons why they cannot grade."""
 
-    rater: str
+    id: str
     name: str
     problems: tuple[Problem, ...]
 
@@ -31,14 +31,14 @@ def rater_id(key: SigningKey, person: str) -> str:
     return f"r-{sha256(signed).hexdigest()[:_DIGITS]}"
 
 
-def role_holders(season: Season, key: SigningKey) -> list[RoleHolder]:
+def list_raters(season: Season, key: SigningKey) -> list[Rater]:
     """Returns all people with the role of a rater, in the order in which they got it."""
     return [
-        RoleHolder(rater_id(key, person.id), person.name, tuple(recusal.rater_problems(season, person.id)))
+        Rater(rater_id(key, person.id), person.name, tuple(recusal.rater_problems(season, person.id)))
         for person in season.roles[Role.RATER].values()
     ]
 
 
 def eligible_raters(season: Season, key: SigningKey) -> list[str]:
     """Returns the rater ids of the people who have the role and may grade."""
-    return [each.rater for each in role_holders(season, key) if not each.problems]
+    return [each.id for each in list_raters(season, key) if not each.problems]

@@ -123,7 +123,7 @@ def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend,
             "not in cluster.registry, so it is not pushed; push it there yourself",
         )
     resolved, why = _look_up(resolver, image, settings)
-    local_identity = "" if image.name.digest else _engine_identity(backend, image)
+    local_identity = "" if image.name.digest else entry_images.find_image(backend, image.image)
     expected_identity = image.identity or local_identity
     if local_identity and image.owner != RUNNER and (why := _refusal_reason(backend, local_identity)):
         return PushResult(image.owner, image.image, "", PushState.REFUSED, why)
@@ -171,14 +171,6 @@ def _refusal_reason(backend: Backend, image: str) -> str:
     except Rejected as error:
         return "; ".join(str(problem) for problem in error.problems)
     return ""
-
-
-def _engine_identity(backend: Backend, image: RequiredImage) -> str:
-    """Returns the id of an image on the engine, "" if the engine does not have it."""
-    try:
-        return backend.inspect_image(image.image, files=False).image_id
-    except UsageError:
-        return ""
 
 
 def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[RequiredImage]:

@@ -68,11 +68,6 @@ class RenderedJobs:
     has_pictures: bool
 
 
-def cluster_settings(contest: Contest) -> ClusterSettings:
-    """Returns a contest's settings for a cluster."""
-    return contest.file.cluster
-
-
 def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
     """Returns the Jobs that a round would create: the first attempt at each job. Does not connect to a cluster.
 
@@ -81,7 +76,7 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
         UsageError: there is no such task, no round in `asked.round_folder`, or the settings are impossible.
         BackendUnavailable: the registry does not answer.
     """
-    settings = cluster_settings(contest)
+    settings = contest.file.cluster
     task_round = TaskRound(
         contest, asked.task or contest.only_task, _admit_entries(contest, settings, offline=asked.offline)
     )

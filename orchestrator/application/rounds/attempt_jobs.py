@@ -21,9 +21,8 @@ def attack_in_pod(context: RoundContext, job: Job) -> str:
 
 def attempt_job(context: RoundContext, settings: ClusterSettings, attempt: Attempt) -> dict[str, Any]:
     """Returns the manifest of an attempt's Kubernetes Job. Raises like `render_job`."""
-    job, attack = attempt.job, ""
-    if attempt.has_attack:
-        attack = attack_in_pod(context, attempt.job)
+    job = attempt.job
+    attack = attack_in_pod(context, job) if attempt.has_attack else ""
     seconds = active_deadline(
         job,
         context.limits,

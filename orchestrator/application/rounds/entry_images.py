@@ -73,9 +73,14 @@ def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> 
     if source.folder is None:
         return ""
     identity = record.image_of(scan_folder(source.folder).digest, source.flavour)
+    return find_image(backend, identity) if identity else ""
+
+
+def find_image(backend: Backend, name: str) -> str:
+    """Returns the id of an image on the engine, by its name or id; "" if the engine does not have it."""
     try:
-        return backend.inspect_image(identity, files=False).image_id if identity else ""
-    except UsageError:  # it was removed from the engine
+        return backend.inspect_image(name, files=False).image_id
+    except UsageError:
         return ""
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from pydantic import ByteSize
 
 from orchestrator import composition
+from orchestrator.application.rounds.entry_images import find_image
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.text import printable
-from orchestrator.errors import BackendUnavailable, SparringError, UsageError
+from orchestrator.errors import BackendUnavailable, SparringError
 from orchestrator.gpus import Gpu, list_gpus
 from orchestrator.intake.contest_file import Contest
 from orchestrator.sandboxes import self_probe
@@ -56,24 +57,26 @@ def require_gpu(contest: Contest, backend: str) -> str:
     Raises:
         BackendUnavailable: there is no GPU, or a player cannot compute on it; the message says why.
     """
-    gpus = list_gpus()
-    if not gpus:
-        raise BackendUnavailable(f"nvidia-smi shows no GPU on this machine; install the NVIDIA driver, {_ALTERNATIVE}")
+    gpu = first_gpu()
     with tempfile.TemporaryDirectory(prefix="sparring-cuda-") as workspace:
         place = composition.make_backend(backend, Path(workspace), gpus=1)
         try:
-            return try_gpu(contest.file.sandbox_policy(), place, gpus[0])
+            return try_gpu(contest.file.sandbox_policy(), place, gpu)
         except BackendUnavailable as error:
             raise BackendUnavailable(f"{error}, {_ALTERNATIVE}") from error
 
 
+def first_gpu() -> Gpu:
+    """Returns this machine's first GPU. Raises BackendUnavailable if there is none."""
+    gpus = list_gpus()
+    if not gpus:
+        raise BackendUnavailable(f"nvidia-smi shows no GPU on this machine; install the NVIDIA driver, {_ALTERNATIVE}")
+    return gpus[0]
+
+
 def can_try(backend: Backend) -> bool:
     """Returns whether a backend that starts images has the image of the test player."""
-    try:
-        backend.inspect_image(CUDA_IMAGE, files=False)
-    except UsageError:
-        return False
-    return True
+    return bool(find_image(backend, CUDA_IMAGE))
 
 
 def try_gpu(policy: SandboxPolicy, backend: Backend, gpu: Gpu) -> str:

@@ -217,7 +217,7 @@ def _refuse_ignored_options(options: RunOptions) -> None:
 def ready_backend(contest: Contest, workspace: Path, options: RunOptions) -> Backend:
     """Returns the backend, after checking that it works with the contest's runtime. Raises BackendUnavailable."""
     backend = composition.make_backend(
-        options.backend or "process",
+        options.backend or PROCESS,
         workspace,
         allow_unisolated=options.allow_unisolated,
         runtime=contest.file.runtime,

@@ -58,14 +58,14 @@ def play_job(place: DriverPaths, who: str) -> DriverOutcome:
             each.clean_up(ended_run=who)  # ends a player that waits to be started and was not needed
 
 
-def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
+def _run_job(outbox: AttemptFolder, runner: JobRunner) -> DriverOutcome:
     try:
-        performance.run(outbox.write_events)
+        runner.run(outbox.write_events)
     except PodUsedUp:
-        outbox.write_end(DriverOutcome.NEEDS_PLAYER, performance.partial_step)
+        outbox.write_end(DriverOutcome.NEEDS_PLAYER, runner.partial_step)
         return DriverOutcome.NEEDS_PLAYER
     except InfrastructureFault as fault:
-        outbox.write_end(DriverOutcome.FAULT, performance.partial_step, fault.code, str(fault))
+        outbox.write_end(DriverOutcome.FAULT, runner.partial_step, fault.code, str(fault))
         return DriverOutcome.FAULT
     outbox.write_end(DriverOutcome.FINISHED)
     return DriverOutcome.FINISHED

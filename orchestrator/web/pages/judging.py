@@ -39,7 +39,7 @@ def judge(visit: Visit) -> HttpResponseBase:
     contest, person = contest_of(visit), visit.actor.person
     if problems := contest.read(lambda state: picture_raters.rater_problems(state, person)):
         return _nothing(visit, "\n".join(map(str, problems)))
-    rater = picture_raters.rater_name(contest, person)
+    rater = picture_raters.rater_of(contest, person)
     if contest.read(lambda state: picture_raters.is_removed(state, rater)):
         return _nothing(visit, _REMOVED)
     known = picture_raters.known_pictures(visit.site.contest())
@@ -66,7 +66,7 @@ def judge(visit: Visit) -> HttpResponseBase:
 def picture(visit: Visit, token: str) -> HttpResponseBase:
     """Returns the picture of this rater's lease."""
     contest = contest_of(visit)
-    found = leases.picture_of(picture_raters.rater_name(contest, visit.actor.person), token)
+    found = leases.picture_of(picture_raters.rater_of(contest, visit.actor.person), token)
     if found is None:
         raise Http404
     for known, pixels in picture_raters.known_pictures(visit.site.contest()).items():
@@ -82,7 +82,7 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
         return _answer_test(visit, item, item.test, answers)
     before = contest.read(lambda state: state.pictures[item.picture].status)
     problem = attempt(lambda: picture_raters.rate(contest, person, item, answers, visit.site.clock()))
-    leases.give_back(picture_raters.rater_name(contest, person))
+    leases.give_back(picture_raters.rater_of(contest, person))
     if problem:
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
     elif before is PictureStatus.RATING:
@@ -100,7 +100,7 @@ def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Ans
         right = picture_raters.answer_test(contest, person, test, answers, now, practice=item.practice)
 
     problem = attempt(note)
-    leases.give_back(picture_raters.rater_name(contest, person))
+    leases.give_back(picture_raters.rater_of(contest, person))
     if problem:
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
     elif item.practice:

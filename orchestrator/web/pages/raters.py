@@ -192,17 +192,17 @@ def grading(visit: Visit) -> HttpResponseBase:
         problem = attempt(lambda: _act(visit))
         if not problem:
             return see_other("grading")
-    holders = raters.role_holders(visit.season, visit.site.folder.key())
+    people = raters.list_raters(visit.season, visit.site.folder.key())
     grades = visit.site.contest().format.human_grading() is not None
-    tasks = _task_rows(visit, {each.rater: each.name for each in holders}) if grades else []
+    tasks = _task_rows(visit, {each.id: each.name for each in people}) if grades else []
     return render(
         visit,
         "organize/grading.html.j2",
         status=_REFUSED if problem else 200,
         problem=problem,
         grades=grades,
-        holders=holders,
-        eligible=sum(not each.problems for each in holders),
+        people=people,
+        eligible=sum(not each.problems for each in people),
         tasks=tasks,
         more={name: address for address, name in row_links(reverse("grading-more"), _planned_tasks(tasks))},
     )

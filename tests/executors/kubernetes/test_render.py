@@ -272,7 +272,7 @@ def test_settings_survive_the_ledger(tmp_path):
     contest = Contest(write(tmp_path, cluster=asked))
     kept = json.loads(json.dumps(contest.file.model_dump(mode="json")))
     assert type(contest.file).model_validate(kept) == contest.file
-    assert wiring.cluster_settings(contest).tolerations[0].toleration_seconds == 5
+    assert contest.file.cluster.tolerations[0].toleration_seconds == 5
 
 
 @pytest.mark.slow
