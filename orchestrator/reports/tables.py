@@ -1,9 +1,10 @@
-"""A contest's numbers as three tables for spreadsheets and data frames: cells, boards, submissions.
+"""A contest's numbers as three tables for spreadsheets and data frames: cells, boards, submissions; and `cells.csv`.
 
 Rows are in the order of the results. A column has one type; None is an empty cell. Lines of CSV end with a line feed.
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +12,12 @@ from io import StringIO
 from typing import Any, Final, Generic, TypeVar
 
 from orchestrator.domain.text import printable
-from orchestrator.reports.cells_csv import escape_formula
 from orchestrator.scoring.results_file import CellPart, LeaderboardPart, Results, RowPart, SubmissionPart
 
+_FORMULA = re.compile(
+    "(^|[;,|\"'])(\\s*)([=+\\-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
+    "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}])"
+)
 Value = str | int | float | bool | None
 R = TypeVar("R")
 
@@ -82,6 +86,10 @@ CELLS: Final[tuple[Column[_CellRow], ...]] = (
     Column("delta_low", float, lambda row: _limit(row.part.delta_interval, 0)),
     Column("delta_high", float, lambda row: _limit(row.part.delta_interval, 1)),
 )
+ROUND_CELLS: Final = tuple(
+    each for each in CELLS if each.name not in ("task", "round") and not each.name.endswith(("_low", "_high"))
+)
+"""The columns of `cells.csv` of one round. `accuracy` is 0 to 1, `delta` in percentage points."""
 LEADERBOARDS: Final[tuple[Column[_LeaderboardRow], ...]] = (
     Column("task", str, lambda row: row.results.task.name),
     Column("round", str, lambda row: row.results.round),
@@ -135,7 +143,7 @@ def contest_tables(rounds: Sequence[Results]) -> tuple[Table, Table, Table]:
     submissions: list[_SubmissionRow] = []
     for results in rounds:
         by_id = {part.id: part for part in results.submissions}
-        cells += [_CellRow(results, c, by_id.get(c.defence), by_id.get(c.attack or "")) for c in results.cells]
+        cells += _cell_rows(results, by_id)
         rows += [_LeaderboardRow(results, b, row, by_id.get(row.submission)) for b in results.boards for row in b.rows]
         submissions += [_SubmissionRow(results, part) for part in results.submissions]
     return (
@@ -143,6 +151,16 @@ def contest_tables(rounds: Sequence[Results]) -> tuple[Table, Table, Table]:
         _table("boards", (*LEADERBOARDS, *_declared_columns(rounds)), rows),
         _table("submissions", SUBMISSIONS, submissions),
     )
+
+
+def cells_csv(results: Results) -> str:
+    """Returns `cells.csv` of a round: a row for each cell, in their order; of clean pictures, the attack is empty."""
+    rows = _cell_rows(results, {part.id: part for part in results.submissions})
+    return table_csv(_table("cells", ROUND_CELLS, rows))
+
+
+def _cell_rows(results: Results, by_id: Mapping[str, SubmissionPart]) -> list[_CellRow]:
+    return [_CellRow(results, each, by_id.get(each.defence), by_id.get(each.attack or "")) for each in results.cells]
 
 
 def _declared_columns(rounds: Sequence[Results]) -> list[Column[_LeaderboardRow]]:
@@ -198,7 +216,16 @@ def _printable_value(value: Value) -> Value:
 def _csv_value(value: Value) -> Value:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return escape_formula(value) if isinstance(value, str) else value
+    return _escape_formula(value) if isinstance(value, str) else value
+
+
+def _escape_formula(text: str) -> str:
+    """Returns a text escaped so that no spreadsheet takes it for a formula.
+
+    Puts an apostrophe before `=`, `+`, `-`, `@` and their wide forms wherever a cell could begin, also for a reader
+    that separates cells by commas, semicolons or bars, or ignores quotes.
+    """
+    return _FORMULA.sub(r"\1\2'\3", text)
 
 
 def _counts_text(reasons: Mapping[Any, int] | None) -> str | None:

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 
 from orchestrator.domain.submissions import Side
-from orchestrator.reports import cells_csv
+from orchestrator.reports import tables
 from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart, TaskPart
 
 
@@ -48,10 +48,10 @@ def read(text: str) -> list[list[str]]:
 
 def test_every_cell_is_a_row():
     """Clean cells have an empty attack; numbers are written in full; a negative delta stays a number."""
-    rows = read(cells_csv.render_cells_csv(results_of("Lilac", [cell(None, None), cell("pgd", -3.2)])))
+    rows = read(tables.cells_csv(results_of("Lilac", [cell(None, None), cell("pgd", -3.2)])))
     counts = ["500", "391", "100", "9", "3", "2", "0", "0.782"]
     assert rows == [
-        list(cells_csv.HEADER),
+        [column.name for column in tables.ROUND_CELLS],
         ["madry", "Lilac", "no", "", "", "", *counts, ""],
         ["madry", "Lilac", "no", "pgd", "Lilac", "yes", *counts, "-3.2"],
     ]
@@ -76,19 +76,19 @@ def test_every_cell_is_a_row():
 )
 def test_no_text_is_a_formula(team, written):
     """An apostrophe stands wherever a cell could begin with a formula; control characters are written as escapes."""
-    rows = read(cells_csv.render_cells_csv(results_of(team, [cell("pgd", 1.0)])))
+    rows = read(tables.cells_csv(results_of(team, [cell("pgd", 1.0)])))
     assert rows[1][1] == rows[1][4] == written
     assert len(rows) == 2
 
 
 def test_unknown_ids_are_guarded_too():
     """A cell whose submission the results do not know has its id, guarded, and no team."""
-    rows = read(cells_csv.render_cells_csv(results_of("x", [cell("=cmd", 1.0)])))
+    rows = read(tables.cells_csv(results_of("x", [cell("=cmd", 1.0)])))
     assert rows[1][3:6] == ["'=cmd", "", ""]
 
 
 def test_same_results_same_text():
     """Two renderings of equal results are equal, and lines end with a line feed alone."""
     results = results_of("x", [cell(None, None)])
-    assert cells_csv.render_cells_csv(results) == cells_csv.render_cells_csv(results)
-    assert "\r" not in cells_csv.render_cells_csv(results)
+    assert tables.cells_csv(results) == tables.cells_csv(results)
+    assert "\r" not in tables.cells_csv(results)

@@ -18,7 +18,7 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
-from orchestrator.reports import cells_csv, example_choice
+from orchestrator.reports import example_choice, tables
 from orchestrator.reports.examples import Example
 from orchestrator.scoring.results_file import Results, results_json
 from orchestrator.scoring.round_scoring import RoundScoring
@@ -71,7 +71,7 @@ def write_results_locked(folder: RoundFolder) -> ReportPaths:
     record, head = read_round(folder.path)
     scoring = score_round(record, folder.path)
     document = scoring.results(head)
-    cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
+    cells = folder.write_file("cells.csv", tables.cells_csv(document))
     examples = tuple(example_choice.choose_examples(record, scoring))
     page = folder.write_file("report/index.html", reports.render_round(document, examples))
     write_pieces(folder.results_path, results_json(document))
