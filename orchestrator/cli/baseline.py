@@ -16,6 +16,7 @@ from orchestrator.domain.tasks import require_whole_step
 from orchestrator.errors import UsageError
 
 _DIGITS_SIDE = 8
+_DEFAULT_EPSILON = 51.0
 _LARGEST_SEED = 2**63 - 1
 """The largest seed that PyTorch accepts."""
 _SPLITS = ("train", "test")
@@ -63,7 +64,9 @@ def train(
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same file, bit for bit.", min=0, max=_LARGEST_SEED)
     ] = 0,
-    epsilon: Annotated[float, typer.Option(help="Budget of the fgsm recipe in steps of 1/255.", min=0.0)] = 51.0,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Budget of the fgsm recipe in steps of 1/255; default: 51.", min=0.0)
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 30,
     pictures: PictureOptions = PictureOptions(),
     as_json: Json = False,
@@ -75,6 +78,9 @@ def train(
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
     output_paths.require_file_path(out_file, "--out")
+    if recipe is not RecipeName.FGSM:
+        console.refuse_ignored({"--epsilon": epsilon}, "it is for --recipe fgsm; add that, or leave it out")
+    epsilon = _DEFAULT_EPSILON if epsilon is None else epsilon
     try:
         require_whole_step(Decimal(str(epsilon)))
     except ValueError as error:

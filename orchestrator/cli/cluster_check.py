@@ -17,6 +17,8 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import contest_file
 from orchestrator.sandboxes.base import Check, CheckStatus
 
+_PATIENCE = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
@@ -48,7 +50,9 @@ class PreflightFlags:
         Path | None,
         typer.Option("--out", help="The folder for the round, to try that it is on the claim.", file_okay=False),
     ] = None
-    patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds that each probe may take.")] = 300.0
+    patience: Annotated[
+        float | None, typer.Option("--patience", min=1, help="Seconds that each probe may take; default: 300.")
+    ] = None
 
 
 @console.command
@@ -69,12 +73,13 @@ def check(
         raise UsageError(
             f"--reach: a name that begins with {connectivity_probe.LISTENER_NAME} is the probe's own; take another"
         )
-    if probing.look_only and probing.out_dir is not None:
-        raise UsageError("--look-only makes no pods, but --out needs one; leave one of them out")
+    if probing.look_only:
+        given = {"--out": probing.out_dir, "--reach": probing.reach, "--patience": probing.patience}
+        console.refuse_ignored(given, "--look-only makes no pods; leave one of them out")
     read = None if contest is None else Contest(contest_file(contest))
     checks: list[Check] = []
     options = preflight.PreflightOptions(
-        more, probing.out_dir, ProbeTimeouts(probing.patience), make_pods=not probing.look_only
+        more, probing.out_dir, ProbeTimeouts(probing.patience or _PATIENCE), make_pods=not probing.look_only
     )
     for result in preflight.preflight_checks(read, which.access, options):
         checks.append(result)

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -94,6 +94,12 @@ class ExitCode(IntEnum):
     INFRASTRUCTURE = 3
     CANCELLED = 130
     NO_READER = 141
+
+
+def refuse_ignored(given: Mapping[str, object], why: str) -> None:
+    """Raises UsageError if any of these options was given, since the command would ignore it. `why` has the remedy."""
+    if names := [name for name, value in given.items() if value]:
+        raise UsageError(f"{' and '.join(names)} would be ignored: {why}")
 
 
 def exit_code(error: SparringError) -> ExitCode:

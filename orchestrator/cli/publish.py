@@ -43,6 +43,8 @@ def publish(
     """Write a signed bundle of everything that was played, from which anybody can recompute the leaderboards."""
     if sealed and full:
         raise UsageError("--sealed and --full: choose one")
+    if not full:
+        console.refuse_ignored({"--unfinished": unfinished}, "it is for --full; add that, or leave it out")
     output_paths.require_folder_path(bundle, "--out")
     with seasons.administer(folder, by) as admin:
         published = publishing.publish_bundle(

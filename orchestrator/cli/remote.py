@@ -165,6 +165,9 @@ def submit(what: RemoteSubmission, to: str, options: RemoteOptions, *, as_json: 
         Rejected: with all reasons.
         UsageError, ServiceUnavailable: like `ServiceClient.request`.
     """
+    if options.no_wait:
+        why = "a submission has a receipt once it is admitted; leave --no-wait out, or fetch the receipt on the site"
+        console.refuse_ignored({"--receipt": options.receipt}, why)
     address = client_module.service_address(to)
     client = ServiceClient(address, TokenStore().require(address))
     arrival = _send(client, what, as_json=as_json)

@@ -186,8 +186,7 @@ def run(
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     options = where.run_options(log_json=logs.log_json)
-    if before.price is not None and not before.dry_run:
-        raise UsageError("--price is for the estimate of --dry-run; give both")
+    _require_compatible(before, where)
     if not contest.exists():
         raise UsageError(f"there is no {contest}; give a contest file, or a contest's folder")
     if contest.is_dir():
@@ -205,6 +204,8 @@ def run(
         where.play_until_accepted(lambda: _play_season(folder, round_name, options, season_, as_json=as_json))
     elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
+    elif season_ != SeasonOptions():
+        raise UsageError("--task and --by would be ignored: they are for a contest's folder; leave them out")
     elif output_paths.require_folder_path(out_dir, "--out") and before.dry_run:
         estimate_output.print_estimates(
             [play_rounds.preview_round(Contest(contest), out_dir, options)], before.price, as_json=as_json
@@ -215,6 +216,14 @@ def run(
         where.play_until_accepted(lambda: _play_file(Contest(file), into, options, as_json=as_json))
     if where.stay:
         _wait_until_ended()
+
+
+def _require_compatible(before: DryRunOptions, where: ExecutionOptions) -> None:
+    """Raises UsageError for options that only play, or only a preview, would heed."""
+    if before.price is not None and not before.dry_run:
+        raise UsageError("--price is for the estimate of --dry-run; give both")
+    if before.dry_run:
+        console.refuse_ignored({"--stay": where.stay}, "--dry-run plays nothing; leave one of them out")
 
 
 @app.command("request", epilog="Example: sparring round request cup initial")
@@ -263,7 +272,9 @@ class DemoSite:
     serve_it: Annotated[
         bool, typer.Option("--serve", help="Open it as a site on this machine, whose worker plays the round.")
     ] = False
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port of that site.")] = 8000
+    port: Annotated[
+        int | None, typer.Option("--port", min=1, max=65535, help="The port of that site; default: 8000.")
+    ] = None
 
 
 @console.command
@@ -283,6 +294,8 @@ def demo(
     of sixes and sevens and takes two minutes on two cores.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
+    if not site.serve_it:
+        console.refuse_ignored({"--port": site.port}, "it is the port of the site; add --serve, or leave it out")
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; {training.INSTALL_REMEDY}")
@@ -294,7 +307,7 @@ def demo(
     if site.serve_it:
         if format_name is not DemoFormat.TOURNAMENT or gpu:
             raise UsageError("--serve opens the tournament's demo on processors; leave --format and --gpu out")
-        _serve_demo(out_dir, options, site.port, as_json=as_json)
+        _serve_demo(out_dir, options, site.port or serve.PORT, as_json=as_json)
         return
     contest = Contest(_DEMOS[format_name])
     if gpu:

@@ -348,6 +348,8 @@ def rescore(
         raise UsageError("--apply and --drop: choose one")
     if (apply or drop) and not reason:
         raise UsageError("say why: --reason")
+    if not (apply or drop):
+        console.refuse_ignored({"--reason": reason}, "it is for --apply or --drop; add one of them, or leave it out")
     with seasons.administer(folder, by) as admin:
         rescored_rounds = rescoring.rescore(admin, task)
         changed = bool(seasons.changed_rules(admin))

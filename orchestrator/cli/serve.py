@@ -18,6 +18,8 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web.settings import WebSettings
 
 _NEEDS = ("django", "allauth", "ninja", "uvicorn")
+PORT = 8000
+"""The default port."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -26,7 +28,7 @@ class Listening:
     """Options for the address of the service."""
 
     host: Annotated[str, typer.Option("--host", help="The address on which the server listens.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on which the server listens.")] = 8000
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on which the server listens.")] = PORT
     address: Annotated[
         str | None,
         typer.Option("--address", help="The site's public address, such as https://cup.example.org; also in web.yaml."),
@@ -68,6 +70,10 @@ def serve(
     The first start prints a link: the first person who opens it can become an organizer.
     """
     console.quiet_logs(log_json=False, verbose=verbose)
+    if play.no_worker:
+        given = {"--backend": play.backend, "--slots": play.slots, "--allow-unisolated": play.allow_unisolated}
+        remedy = "no worker plays here; give them to `sparring work`, or leave --no-worker out"
+        console.refuse_ignored(given, remedy)
     run_service(folder, where, play, as_json=as_json)
 
 

@@ -36,6 +36,7 @@ _DEFAULT_CONTEST = (
 )
 _BEFORE_PLAY = frozenset({self_check.MANIFEST_STEP, self_check.BUILD_STEP, self_check.POLICY_STEP})
 """The steps in which no picture is played."""
+_BATCH = 4
 _MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
 
 SubjectArgument = Annotated[
@@ -98,6 +99,8 @@ def check(
         output_paths.require_file_path(save, "--save")
     contest = options.read_contest()
     if contest.format.picture_formats() and not _is_program(Path(what), options):
+        given = {"--save": save, "--side": options.side, "--access": options.access}
+        console.refuse_ignored(given, "no program plays where pictures are submitted; leave it out")
         _check_pictures(Path(what), contest, options.task, as_json=as_json)
         return
     _begin(options)
@@ -209,7 +212,9 @@ def try_(
 def debug(
     what: SubjectArgument = ".",
     options: CheckOptions = CheckOptions(),
-    batch: Annotated[int, typer.Option("--batch", min=1, max=4096, help="Pictures in the first question.")] = 4,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, max=4096, help="Pictures in the first question; default: 4.")
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the conversation to this file, as a transcript.")
     ] = None,
@@ -228,8 +233,10 @@ def debug(
     if in_process:
         if save is not None or replay is not None or as_json or options.backend != "process":
             raise UsageError("with --in-process, leave --save, --replay, --json and --backend out")
-        _debug_in_process(what, options, batch)
+        _debug_in_process(what, options, batch or _BATCH)
         return
+    if replay is not None:
+        console.refuse_ignored({"--batch": batch}, "the transcript says how many pictures are asked; leave it out")
     if save is not None:
         output_paths.require_file_path(save, "--save")
     _begin(options)
@@ -237,7 +244,7 @@ def debug(
     with self_check.check_setup(options.read_contest(), options.task, options.backend) as setup:
         applicant = self_check.admit_applicant(_subject(what, options), setup)
         with self_check.debug_session(applicant, setup) as session:
-            failed = _converse(session, batch, quiet=as_json) if recorded is None else ""
+            failed = _converse(session, batch or _BATCH, quiet=as_json) if recorded is None else ""
             compared = [] if recorded is None else list(session.replay_transcript(recorded))
         entries, stderr = session.transcript, session.recorder.stderr
     if save is not None:
@@ -329,6 +336,7 @@ def safe_transcript(entries: list[transcript.TranscriptEntry]) -> str:
 def _subject(subject: str, options: CheckOptions) -> CheckSubject:
     path = Path(subject)
     if path.is_dir():
+        console.refuse_ignored({"--side": options.side}, "the folder's submission.yaml gives the side; leave it out")
         return CheckSubject(folder=path.resolve())
     if path.exists():
         pictures = "; for an archive of pictures give --contest, too" if options.is_default_contest else ""

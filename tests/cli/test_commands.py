@@ -236,7 +236,7 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
         (["report", "{}/full"], "holds no round"),
         (["baseline", "train", "--out", "{}/none/w.safetensors"], "is not a folder"),
         (
-            ["baseline", "train", "--out", "{}/w.safetensors", "--epsilon", "0.03"],
+            ["baseline", "train", "--out", "{}/w.safetensors", "--recipe", "fgsm", "--epsilon", "0.03"],
             "less than one step of 1/255; did you",
         ),
         (["baseline", "train", "--out", "{}/w.safetensors", "--data", "x.npz"], "give --data and --test together"),
@@ -295,6 +295,63 @@ def test_impossible_wishes_are_usage_errors(tmp_path, arguments, said) -> None:
         "full/mine.txt",
         "gone",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["demo", "--out", "{}/out", "--port", "8100"],
+            "--port would be ignored: it is the port of the site; add --serve",
+        ),
+        (
+            ["serve", "{}", "--no-worker", "--slots", "2", "--allow-unisolated"],
+            "--slots and --allow-unisolated would be",
+        ),
+        (
+            ["serve", "{}", "--no-worker", "--backend", "docker"],
+            "give them to `sparring work`, or leave --no-worker out",
+        ),
+        (
+            [*HERE, "--task", "digits", "--by", "me"],
+            "--task and --by would be ignored: they are for a contest's folder",
+        ),
+        ([*HERE, "--dry-run", "--stay"], "--stay would be ignored: --dry-run plays nothing"),
+        (["rescore", "{}", "--reason", "r"], "--reason would be ignored: it is for --apply or --drop"),
+        (["publish", "{}", "--out", "{}/out", "--unfinished"], "--unfinished would be ignored: it is for --full"),
+        (
+            ["submission", "debug", "{}", "--replay", "x", "--batch", "2"],
+            "--batch would be ignored: the transcript says",
+        ),
+        (
+            ["submission", "check", "{}", "--side", "attack"],
+            "--side would be ignored: the folder's submission.yaml gives",
+        ),
+        (["submission", "try", "{}", "--against", "fgsm", "--side", "attack"], "--side would be ignored"),
+        (["submission", "debug", "{}", "--side", "attack"], "--side would be ignored"),
+        (["submission", "debug", "{}", "--in-process", "--side", "attack"], "--side would be ignored"),
+        (
+            ["submit", "{}", "--to", "https://x.example", "--team", "t", "--no-wait", "--receipt", "x"],
+            "--receipt would be",
+        ),
+        (
+            ["baseline", "train", "--out", "{}/w", "--epsilon", "8"],
+            "--epsilon would be ignored: it is for --recipe fgsm",
+        ),
+        (
+            ["cluster", "check", "--look-only", "--patience", "9"],
+            "--patience would be ignored: --look-only makes no pods",
+        ),
+        (["cluster", "check", "--look-only", "--reach", "a=tcp:b:1"], "--reach would be ignored: --look-only makes no"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_a_usage_error(tmp_path, arguments, said) -> None:
+    """Whoever gives it relies on it: the message says what it is for, or what to give with it."""
+    done = sparring(*(str(argument).replace("{}", str(tmp_path)) for argument in arguments))
+
+    assert done.exit_code == 2, done.output
+    assert said in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_names_what_is_not_installed(tmp_path, monkeypatch) -> None:

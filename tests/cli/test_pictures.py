@@ -94,6 +94,20 @@ def test_what_is_no_archive_is_said_in_one_line(contest, tmp_path, name, words, 
         assert "backend" not in said
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--save", "x"], "--save would be ignored: no program plays where pictures are submitted; leave it out"),
+        (["--side", "attack", "--access", "scores"], "--side and --access would be ignored: no program plays"),
+    ],
+)
+def test_options_of_programs_are_refused_for_pictures(contest, tmp_path, words, said) -> None:
+    """Nothing would be written or asked, and whoever gives such an option expects it."""
+    printed = sparring("submission", "check", tmp_path / "my.zip", "--contest", contest, *words, code=2)
+    assert said in " ".join(printed.split())
+    assert not (tmp_path / "x").exists()
+
+
 def test_pictures_without_their_contest_need_it(tmp_path) -> None:
     """The contest that is checked against by default takes programs."""
     (tmp_path / "my.zip").write_bytes(b"PK")
