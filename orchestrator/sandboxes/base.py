@@ -1,10 +1,10 @@
-"""The seam between execution and whatever runs a player: bytes in, bytes out, and a way to end it.
+"""The interface between execution and the backends that run players: send bytes, receive bytes, stop the player.
 
 A new backend is a package in this folder whose `__init__` assigns `plugin`; tests/contract/ finds it by listing the
-folder and holds it to what is written here. Deadlines are moments of `time.monotonic()`.
+folder and tests it against this interface. Deadlines are values of `time.monotonic()`.
 
-Whose fault it is, is decided here, at the boundary: what the engine did wrong is an `InfrastructureFault`; what the
-player did ends its stream, and `Sandbox.stop` says how it ended.
+The backend decides whose fault a failure is: a failure of the engine raises an `InfrastructureFault`; whatever the
+player does only ends its stream, and `Sandbox.stop` returns how it ended.
 """
 
 import sys
@@ -19,13 +19,13 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.errors import Problem
 
 STDERR_TAIL_BYTES = 64 * 1024
-"""How many bytes of a player's stderr are kept: the last ones."""
+"""The number of bytes of a player's stderr that are kept, the last ones."""
 POLL_SECONDS = 0.5
-"""Seconds between two looks at whether the operator cancelled, while a player is waited for."""
+"""Seconds between two checks for a cancellation by the operator, during a wait for a player."""
 
 
 def never_cancelled() -> bool:
-    """Nobody cancels."""
+    """Returns False: the default for callers that cannot be cancelled."""
     return False
 
 
@@ -37,20 +37,20 @@ class Ending(StrEnum):
     CRASHED = "crashed"
     """The player exited by itself with another code, or by a signal of its own."""
     OUT_OF_MEMORY = "out-of-memory"
-    """The kernel killed it, or a process that it had started, at its memory limit, whatever the exit code."""
+    """The kernel killed the player, or a process that it had started, at its memory limit, whatever the exit code."""
     STOPPED = "stopped"
-    """It was still running, and we ended it."""
+    """The player was still running, and `stop` killed it."""
     LOST = "lost"
-    """Not the player's doing, or nobody can tell whose it was: see `Sandbox.receive`."""
+    """The player did not cause the end, or the cause cannot be determined: see `Sandbox.receive`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How a sandbox ended and what it used.
 
-    `code` is the exit status, 128 + n for signal n, None where it was not observed or is our own doing. `stderr` is
-    the last `STDERR_TAIL_BYTES` bytes the player wrote there: hostile text. The bytes are counted as they went through
-    our hands: what a player wrote and nobody read is not among them.
+    `code` is the exit status, 128 + n for signal n, None if it was not observed or we killed the player. `stderr` are
+    the last `STDERR_TAIL_BYTES` bytes that the player wrote there: hostile text. The counts of bytes include only what
+    the sandbox wrote and read: not output that was never read.
     """
 
     ending: Ending
@@ -59,11 +59,11 @@ class Exit:
     cpu_seconds: float | None = None
     peak_bytes: int | None = None
     peak_pids: int | None = None
-    """The most processes and threads at a time."""
+    """The highest number of processes and threads at any time."""
     kills: int = 0
-    """How often the kernel killed in it at the memory limit."""
+    """The number of processes that the kernel killed at the memory limit."""
     sampled: bool = False
-    """Whether the usage was looked at now and then: its last moments are missing."""
+    """Whether the usage comes from periodic samples, which miss the last moments."""
     stdin_bytes: int = 0
     stdout_bytes: int = 0
     stderr_bytes: int = 0
@@ -77,37 +77,38 @@ class ImageSource:
     folder: Path | None = None
     image: str | None = None
     command: tuple[str, ...] = ()
-    """How to start it inside `folder`, for backends without images."""
+    """The command that starts it in `folder`, for backends without images."""
     trusted: bool = False
     """Whether the organizers wrote it themselves."""
     flavour: str = "cpu"
-    """How an image of `folder` is built."""
+    """The kind of image to build of `folder`."""
     registry_name: str = ""
-    """Under which name it was pushed, for nodes that pull: what lies there has to be `image`, a received one's id."""
+    """The name under which it was pushed, for nodes that pull. It has to be the image with the id `image`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a backend starts. `digest` is the identity, fixed at admission; `name` is for people."""
+    """An admitted image, from which a backend starts players. `digest` identifies it; `name` is for people."""
 
     digest: str
     name: str
     command: tuple[str, ...] = ()
     folder: Path | None = None
     reference: str = ""
-    """What a cluster's nodes pull, by digest; empty where nothing is pulled."""
+    """The reference by digest that a cluster's nodes pull; empty if nothing is pulled."""
     unset_variables: tuple[str, ...] = ()
-    """The names among its variables that a player does not get, where a cluster's node would pass them on."""
+    """Names of its environment variables that players must not get, which a cluster's node would otherwise pass on."""
     rollback: Callable[[], None] | None = field(default=None, compare=False, repr=False)
-    """Removes what `admit` or `fresh_copy` made for it, if the caller refuses it or needs it no longer; None if that is
-    nothing."""
+    """Removes what `admit` or `fresh_copy` made for it, for a caller that refuses it or no longer needs it; None if
+    they made nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageTree:
-    """What lies in an image's file system. Names are printable, and only the first of each kind are kept.
+    """Facts about the files of an image. Names are printable, and only the first of each category are kept.
 
-    The kinds: `set_id` (set-user-id and set-group-id), `capable` (with capabilities), `devices`, `writable` (by all).
+    The categories: `set_id` (set-user-ID or set-group-ID), `capable` (with capabilities), `devices`, `writable` (by
+    everyone).
     """
 
     files: int
@@ -116,14 +117,14 @@ class ImageTree:
     counts: Mapping[str, int]
     names: Mapping[str, tuple[str, ...]]
     cut_reason: str = ""
-    """Why it was not looked at to its end; empty when it was."""
+    """Why reading stopped before the end; empty if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What an image says of itself, and what is in it. All texts but those of `problems` are hostile, and as they are.
+    """The configuration and files of an image. All texts except `problems` are hostile and unchanged.
 
-    `layers` are sizes in bytes, the lowest first. `tree` is None where the files were not asked for.
+    `layers` are sizes in bytes, the lowest layer first. `tree` is None if the caller did not ask for the files.
     """
 
     image_id: str
@@ -139,11 +140,11 @@ class ImageFacts:
     on_build: tuple[str, ...]
     labels: Mapping[str, str]
     environment: tuple[str, ...]
-    """`NAME=value`, secrets included."""
+    """`NAME=value`, including secrets."""
     passed_variables: frozenset[str]
-    """The names among them that a player gets."""
+    """The names of the variables that a player gets."""
     problems: tuple[Problem, ...]
-    """Why it is not admitted; empty when it is."""
+    """Why it is not admitted; empty if it is."""
     tree: ImageTree | None
 
 
@@ -154,22 +155,22 @@ class SandboxSpec:
     image: Image
     policy: SandboxPolicy
     run: str
-    """The round's run id; `sweep` removes what a dead run left."""
+    """The round's run id, by which `clean_up` finds what a dead run left."""
     job: str
     device: str | None = None
     """The UUID of the one GPU it may use."""
 
     @property
     def limits(self) -> Limits:
-        """The amounts in its policy."""
+        """The limits of its policy."""
         return self.policy.limits
 
 
 @dataclass(frozen=True, slots=True)
 class ImageLayer:
-    """One layer of an image that is brought in: a tar without compression, looked at before.
+    """One layer of an image to load: an uncompressed tar archive that was checked before.
 
-    `diff_id` is the digest of its bytes, `size` how many there are, `read_pieces` yields them in pieces.
+    `diff_id` is the digest of its bytes, `size` their number; `read_pieces` yields them in pieces.
     """
 
     diff_id: str
@@ -179,9 +180,9 @@ class ImageLayer:
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What an image is built from: the context as a tar in pieces, whose `Dockerfile` was looked at before.
+    """The input of an image build: the context is a tar archive in pieces, whose `Dockerfile` was checked before.
 
-    `bases` are the images it stands on; without `network` each has to be here. Sizes are bytes.
+    `bases` are the base images; without `network` the engine has to have each of them. `memory` is in bytes.
     """
 
     context: Iterator[bytes]
@@ -196,20 +197,20 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """What composition tells every backend; each takes what it needs, and is built as `plugin(settings)`."""
+    """The settings of all backends, from `composition`. A backend is created with `plugin(settings)`."""
 
     workspace: Path
-    """A folder of the orchestrator's own, for snapshots of submissions."""
+    """A folder of the orchestrator, for snapshots of submissions."""
     python_path: tuple[Path, ...] = ()
-    """Folders that a player's Python finds modules in, where the player shares our file system."""
+    """The module search path of a player's Python, if the player shares our file system."""
     python: str = sys.executable
-    """The interpreter that `python` means in a command, where the player shares our file system."""
+    """The interpreter that `python` in a command stands for, if the player shares our file system."""
     allow_unisolated: bool = False
     """Whether strangers' submissions may run without isolation."""
 
 
 class CheckStatus(StrEnum):
-    """What `sparring doctor` found."""
+    """The result of a check of `sparring doctor`."""
 
     OK = "ok"
     WARN = "warn"
@@ -219,7 +220,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One fact about this machine, with the remedy where it is not as it should be."""
+    """One fact about this machine, with a remedy if it is a problem."""
 
     name: str
     status: CheckStatus
@@ -233,40 +234,40 @@ class Sandbox(Protocol):
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data` to the player's stdin.
 
-        It keeps reading what the player writes meanwhile, so that two full pipes never wait for each other. While the
-        player takes nothing it asks every `POLL_SECONDS` seconds whether it is `cancelled`.
+        Meanwhile it reads the player's output, so that two full pipes never cause a deadlock. While the player reads
+        nothing, it calls `cancelled` every `POLL_SECONDS` seconds.
 
-        Returns False if the deadline passed, its stdin is closed, or it was cancelled. After half a message nothing
-        more is written.
+        Returns False if the deadline passed, stdin is closed, or `cancelled` returned True. After an incomplete write
+        it writes nothing more.
         """
         ...
 
     def receive(self, deadline: float) -> bytes | None:
-        """Returns what the player wrote to stdout, None when the deadline passed; b"" is the end and stays the end.
+        """Returns what the player wrote to stdout, None if the deadline passed, b"" at the end and ever after.
 
-        Bytes that arrived before the deadline are returned even when it is asked for them later. It returns at most
-        1 MiB at a time, so the caller decides how much it holds.
+        It returns bytes that arrived before the deadline even if it is called later. It returns at most 1 MiB at a
+        time, so the caller decides how much to buffer.
 
         Raises:
-            SandboxLost: the engine lost the sandbox; ours, not the player's.
-            AmbiguousExit: its stream ended, and the engine was not shown to have lived through that; or the runtime
-                failed to start it, and nobody can tell why.
+            SandboxLost: the engine lost the sandbox, which is an infrastructure fault.
+            AmbiguousExit: the stream ended, and the engine cannot be shown to have run all the time; or the runtime
+                failed to start the player for an unknown reason.
         """
         ...
 
     def stop(self) -> Exit:
-        """Ends the player and all it started, and removes what the sandbox used. Safe to call twice."""
+        """Kills the player and all processes it started, and removes what the sandbox used. Safe to call twice."""
         ...
 
 
 class ImageStore(Protocol):
-    """Where images are made, brought in and taken out. Nothing in one is started but the steps of a build."""
+    """Builds, loads, saves and pushes images. Of an image's programs it runs only the steps of a build."""
 
     def build(self, request: BuildRequest, on_line: Callable[[str], None]) -> str:
-        """Builds an image, tags it and returns its id; `on_line` gets the builder's words, printable, line by line.
+        """Builds an image, tags it and returns its id; calls `on_line` with each printable line of the builder's log.
 
         Raises:
-            Rejected: a base is not here, a step failed, or it took more than the recipe allows.
+            Rejected: a base image is missing, a step failed, or the build exceeded a limit.
             InfrastructureFault: the engine failed.
         """
         ...
@@ -274,8 +275,8 @@ class ImageStore(Protocol):
     def normalise_config(self, config: Mapping[str, Any]) -> bytes:
         """Returns the configuration with which an image is loaded: a new one with only what a player needs.
 
-        That is the command, its folder, the environment as players get it, the platform and the layers. The digest of
-        these bytes is the image's id. A configuration that has nothing else stays as it is.
+        That is the command, its folder, the environment variables that players get, the platform and the layers. The
+        digest of these bytes is the image's id. A configuration with nothing else stays unchanged.
 
         Raises:
             Rejected: one of these fields has a wrong type.
@@ -287,82 +288,84 @@ class ImageStore(Protocol):
 
         Raises:
             Rejected: the configuration names other layers, or the engine cannot unpack them.
-            InfrastructureFault: the engine failed, or made another image of it.
+            InfrastructureFault: the engine failed, or reported another id.
         """
         ...
 
     def save(self, reference: str) -> Iterator[bytes]:
-        """Yields an image as the engine writes it (a docker-archive). Raises UsageError when there is none."""
+        """Yields an image as a docker-archive, as the engine writes it. Raises UsageError if there is no such image."""
         ...
 
     def push(self, image: str, name: str, login: tuple[str, str] | None) -> None:
-        """Tags an image of the engine's with a name in a registry, and pushes it there; the tag stays.
+        """Tags an image of the engine with a name in a registry, and pushes it; keeps the tag.
 
-        `login` are user and password; None to push as nobody.
+        `login` are user name and password; None to push without credentials.
 
         Raises:
-            UsageError: the engine has no such image, or the registry does not take it from this user.
+            UsageError: the engine has no such image, or the registry denies it to this user.
             InfrastructureFault: the engine or the registry failed.
         """
         ...
 
     def untag(self, tag: str) -> None:
-        """Takes a tag away, and the image with its last one; nothing happens when it is gone."""
+        """Removes a tag, and with its last tag the image; does nothing if there is no such tag."""
         ...
 
 
 class Backend(Protocol):
-    """What opens sandboxes."""
+    """Admits images and starts sandboxes."""
 
     name: ClassVar[str]
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:
-        """Raises BackendUnavailable, with the remedy, when this backend cannot play here.
+        """Raises BackendUnavailable, with the remedy, if this backend cannot run players here.
 
-        `runtime` is what has to run the containers, and `gpus` how many GPUs each player gets, where that is known.
+        `runtime` is the container runtime to use, and `gpus` the number of GPUs of each player, if they are known.
         """
         ...
 
     def diagnose(self) -> list[Check]:
-        """Returns what `sparring doctor` shows of this backend; it never raises."""
+        """Returns the checks of this backend for `sparring doctor`; it never raises."""
         ...
 
     def admit(self, source: ImageSource) -> Image:
-        """Fixes what will be started. Raises Rejected when the source cannot be started here."""
+        """Returns the image to start, fixed by its digest. Raises Rejected if the source cannot be started here."""
         ...
 
     def fresh_copy(self, image: Image, run: str) -> Image:
-        """Returns an admitted image to start in place of `image`: the same files, of which the kernel knows nothing.
+        """Returns a copy of an admitted image to start in its place: the same files, without state in the kernel.
 
-        Sandboxes of one image share its files, and the kernel remembers what was looked up and read among them. The
-        copy's `rollback` removes it, once its sandboxes are gone, and so does `clean_up` for the run. A backend that
+        Sandboxes of one image share its files, and the kernel keeps state about look-ups and reads of them. The copy's
+        `rollback` removes it, after its sandboxes have ended; `clean_up` for the run does so, too. A backend that
         cannot copy files, or does not share them, returns `image`.
 
         Raises:
-            InfrastructureFault: it could not be made.
+            InfrastructureFault: the copy could not be made.
         """
         ...
 
     def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
-        """Returns what an image is, without starting it; `files`: what lies in it too; `max_bytes`: bytes it may have.
+        """Returns facts about an image without starting it, also about its files if `files`.
+
+        An image of more than `max_bytes` bytes counts as a problem.
 
         Raises:
-            UsageError: this backend has no images, or none of that name.
+            UsageError: this backend has no images, or none with that name.
         """
         ...
 
     def image_store(self) -> ImageStore:
-        """Returns where this backend's images are made. Raises UsageError, with the remedy, when it has no images."""
+        """Returns the store of this backend's images. Raises UsageError, with the remedy, if it has no images."""
         ...
 
     def start(self, spec: SandboxSpec) -> Sandbox:
-        """Starts a player. Raises SandboxLost or BackendUnavailable; a player that dies at once is no error here."""
+        """Starts a player. Raises SandboxLost or BackendUnavailable, but not for a player that ends at once."""
         ...
 
     def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Removes what dead runs left behind, and what is left of our own run `ended_run`; spares `spare_run`.
+        """Removes what dead orchestrators left behind, and what remains of our own run `ended_run`; spares `spare_run`.
 
-        Returns how many things it removed.
+        Returns the number of things removed.
         """
         ...
 
@@ -375,7 +378,7 @@ class StreamTail:
         self._bytes = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Takes more of the stream and forgets what is too old."""
+        """Adds bytes, and discards old ones beyond the limit."""
         self._bytes += data
         if len(self._bytes) > 2 * self._limit:
             del self._bytes[: -self._limit]

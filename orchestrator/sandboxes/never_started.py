@@ -7,11 +7,11 @@ from orchestrator.sandboxes.base import STDERR_TAIL_BYTES, Ending, Exit, never_c
 
 
 class NeverStarted:
-    """A player that could not be started: it ended before it began.
+    """The sandbox of a player that could not be started.
 
     Args:
         reason: why.
-        doubtful: whether that may be anybody's doing, so that its end is ambiguous; else it is the image's.
+        doubtful: whether the cause is unknown, so that the end is ambiguous; otherwise it is the image.
     """
 
     def __init__(self, reason: str, *, doubtful: bool = False) -> None:
@@ -19,12 +19,12 @@ class NeverStarted:
         ending = Ending.LOST if doubtful else Ending.CRASHED
         self._exit = Exit(ending, stderr=reason.encode()[-STDERR_TAIL_BYTES:])
 
-    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:  # noqa: ARG002  nobody reads
-        """Returns False: nobody reads."""
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:  # noqa: ARG002  there is no player
+        """Returns False, because there is no player."""
         return False
 
-    def receive(self, deadline: float) -> bytes | None:  # noqa: ARG002  nobody writes
-        """Returns the end, or says that nobody can tell whose doing it was; see `Sandbox.receive`."""
+    def receive(self, deadline: float) -> bytes | None:  # noqa: ARG002  there is no player
+        """Returns b"", or raises AmbiguousExit if the cause is unknown; see `Sandbox.receive`."""
         if self._doubtful:
             raise AmbiguousExit(self._reason)
         return b""

@@ -1,4 +1,4 @@
-"""Ends each thing exactly once, even if several threads ask, and tries again later where that failed."""
+"""Stops each sandbox exactly once, even if several threads ask for it, and retries a failed clean-up later."""
 
 import threading
 from collections import deque
@@ -11,24 +11,24 @@ from orchestrator.sandboxes.base import Exit
 
 
 class PendingCleanup:
-    """What could not be ended when it should have been. Threads may share it."""
+    """A queue of clean-ups that failed. Threads may share it."""
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], object]] = deque()
 
     def add(self, end: Callable[[], object]) -> None:
-        """Has `end` called later. It adds itself again where it fails."""
+        """Queues `end`, to be called by `run`. If `end` fails again, it has to queue itself again."""
         self._calls.append(end)
 
     def run(self) -> None:
-        """Calls everything once. What fails now too is kept for the next time."""
+        """Calls each queued clean-up once. One that fails is in the queue again afterwards."""
         for _ in range(len(self._calls)):
-            with suppress(IndexError, SparringError):  # another thread came first; it is in the list again
+            with suppress(IndexError, SparringError):  # another thread emptied the queue; the call queued itself again
                 self._calls.popleft()()
 
 
 class StopOnce:
-    """Stops a sandbox once, for several callers: its owner, and the thread that runs pending clean-ups.
+    """Stops a sandbox once, for several callers: its owner, and threads that run pending clean-ups.
 
     Args:
         end: ends the sandbox and removes what it used; may be called again after it raised SandboxLost.
@@ -41,7 +41,7 @@ class StopOnce:
         self._exit: Exit | None = None
 
     def __call__(self) -> Exit:
-        """Returns how the sandbox ended. Raises SandboxLost when something of it survives; a later call tries again."""
+        """Stops the sandbox and returns how it ended. Raises SandboxLost if that fails; a later call tries again."""
         with self._lock:
             if self._exit is None:
                 try:
@@ -53,10 +53,11 @@ class StopOnce:
 
 
 class Rollback:
-    """Undoes what was made of a sandbox that could not be started, the last first.
+    """Undoes the steps of a failed start in reverse order.
 
-    Leaving the block with an error undoes everything; that error is raised, not one of undoing. A step that fails is
-    tried again later, and those before it wait for it: a user id is not free while a process may have it.
+    If the block raises an error, every step is undone, and that error is raised, not one of undoing. A step that cannot
+    be undone is retried later, and earlier steps wait for it: a user id must not be released while a process may have
+    it.
     """
 
     def __init__(self, pending: PendingCleanup) -> None:
@@ -64,7 +65,7 @@ class Rollback:
         self._steps: list[Callable[[], object]] = []
 
     def add(self, step: Callable[[], object]) -> None:
-        """Notes how the thing that was just made is removed."""
+        """Adds a function that undoes what was just done."""
         self._steps.append(step)
 
     def __enter__(self) -> Self:

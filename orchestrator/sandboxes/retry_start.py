@@ -1,4 +1,4 @@
-"""Whose fault a failed start is: it is tried again after a known image was started in the same way."""
+"""Determines whose fault a failed start is: starts a known image in the same way, then tries again."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +14,8 @@ class StartFailedError(Exception):
     """A container could not be started.
 
     Args:
-        reason: why, in the words of the engine or the runtime.
-        unfit: whether that is, by those words, because of what is or is not in the image.
+        reason: the message of the engine or the runtime.
+        unfit: whether that message names the image's files as the cause.
     """
 
     def __init__(self, reason: str, *, unfit: bool) -> None:
@@ -29,13 +29,13 @@ def retry_start(
     error: StartFailedError | PolicyNotAppliedError,
     known: Image | None,
 ) -> Sandbox:
-    """Starts a sandbox again that could not be started because of `error`, with a known image before it.
+    """Tries to start a sandbox again that failed with `error`, after starting a known image.
 
-    What passes is overcome so. What the image alone meets is its own doing: it has ended before it began, ambiguously
-    where the words do not say that it is the image.
+    This overcomes a temporary failure. If only this image fails, it is at fault, and the result is a `NeverStarted`
+    sandbox; its end is ambiguous if the message does not name the image's files as the cause.
 
     Raises:
-        SandboxLost: the known image fares no better, or there is none and the words do not say that it is the image.
+        SandboxLost: the known image fails too, or there is none and the message does not name the image's files.
     """
     if known is not None:
         try:
@@ -48,10 +48,10 @@ def retry_start(
         ) from error
     try:
         return start(spec)
-    except (StartFailedError, PolicyNotAppliedError) as again:
-        if _is_unfit(again):
-            return NeverStarted(str(again))
-        return NeverStarted(f"{again}; other images start as they should", doubtful=True)
+    except (StartFailedError, PolicyNotAppliedError) as second_error:
+        if _is_unfit(second_error):
+            return NeverStarted(str(second_error))
+        return NeverStarted(f"{second_error}; other images start as they should", doubtful=True)
 
 
 def _is_unfit(error: StartFailedError | PolicyNotAppliedError) -> bool:

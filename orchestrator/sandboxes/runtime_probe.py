@@ -1,4 +1,4 @@
-"""Whether a container runtime really runs a sandbox: a player under it prints the kernel release that it sees."""
+"""Checks that a container runtime can run a sandbox: a probe player prints the kernel release that it sees."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ DESCRIPTIONS = {
     Runtime.KATA: "each player in a virtual machine",
 }
 _GVISOR_KERNEL = re.compile(r"4\.4\.0|.+-gvisor")
-"""The kernel release that gVisor shows: until April 2026, and since."""
+"""The kernel releases that gVisor reports: until April 2026, and since then."""
 _PRINT_KERNEL = "import os; print(os.uname().release, end='')"
 _MAX_OUTPUT_BYTES = 200
 
@@ -24,12 +24,12 @@ _MAX_OUTPUT_BYTES = 200
 def probe_runtime(
     name: str, runtime: Runtime, image: Image | None, start: Callable[[SandboxSpec], Sandbox], remedy: str
 ) -> Check:
-    """Returns what became of a sandbox under a runtime; it never raises.
+    """Starts a sandbox under a runtime and returns whether that worked; it never raises.
 
     Args:
-        name: of the check.
-        runtime: the runtime, which is said to be there.
-        image: an image of ours with Python; None if there is none, and nothing is tried.
+        name: the name of the check.
+        runtime: a runtime that is installed.
+        image: an image of Sparring's with Python; None if there is none, and nothing is tried.
         start: starts a sandbox.
         remedy: what to do if no sandbox runs.
     """

@@ -1,4 +1,4 @@
-"""What a sandbox really is on this machine: a small program looks from inside and runs into the limits."""
+"""Measures a sandbox on this machine from inside: a small program reports what it sees and exceeds the limits."""
 
 import json
 import time
@@ -13,11 +13,11 @@ from orchestrator.errors import SparringError
 from orchestrator.sandboxes.base import Check, CheckStatus, Ending, Exit, Image, Sandbox, SandboxSpec
 
 PROBE_IMAGE_PATTERN = "sparring/*"
-"""The images that the program may be tried on."""
+"""The images in which the probe program may run."""
 _PREFERRED_IMAGE = "sparring/base:cpu"
 PROBE_LIMITS = replace(Limits(), memory=64 * 1024**2, pids=32, tmp=1024**2, shm=1024**2, files=64)
 WAIT_COMMAND = ("python3", "-I", "-S", "-c", "import sys; sys.stdin.read()")
-"""What has an image of ours do nothing until it is ended."""
+"""A command that does nothing until it is stopped."""
 _TIMEOUT_SECONDS = 30.0
 _MAX_OUTPUT_BYTES = 64 * 1024
 
@@ -68,17 +68,17 @@ for _ in range(256):
 
 
 def choose_image(images: Sequence[Mapping[str, Any]]) -> Image | None:
-    """Returns an image to look from inside of: our base if it is there, else any of ours."""
-    named = sorted(
+    """Returns an image for the probe: the base image if there is one, otherwise any of Sparring's, or None."""
+    candidates = sorted(
         (tag != _PREFERRED_IMAGE, tag, image["Id"]) for image in images for tag in image.get("RepoTags") or []
     )
-    if not named:
+    if not candidates:
         return None
-    return Image(digest=named[0][2], name=named[0][1])
+    return Image(digest=candidates[0][2], name=candidates[0][1])
 
 
 def probe_spec(image: Image) -> SandboxSpec:
-    """Returns the specification of a sandbox with the probe program, on any image that has python3."""
+    """Returns the specification of a sandbox that runs the probe program; the image needs python3."""
     return SandboxSpec(
         replace(image, command=("python3", "-I", "-S", "-c", _PROBE_PROGRAM)),
         SandboxPolicy(PROBE_LIMITS),
@@ -88,7 +88,7 @@ def probe_spec(image: Image) -> SandboxSpec:
 
 
 def run_probe(backend: str, start: Callable[[], Sandbox] | None) -> list[Check]:
-    """Starts the program, if there is an image for it, and returns what it found; it never raises."""
+    """Runs the probe program, if there is an image for it, and returns its findings; it never raises."""
     if start is None:
         remedy = "sparring image build base"
         return [Check(f"{backend}: sandbox", CheckStatus.ABSENT, "no image of ours to look from inside of", remedy)]
@@ -112,12 +112,12 @@ def run_probe(backend: str, start: Callable[[], Sandbox] | None) -> list[Check]:
 
 
 def last_line(end: Exit) -> str:
-    """Returns what a player wrote last to stderr, printable, or how it ended where it wrote nothing."""
+    """Returns the last line of a player's stderr, printable, or how it ended if it wrote nothing."""
     return printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
 
 
 def read_output(sandbox: Sandbox, seconds: float = _TIMEOUT_SECONDS, most: int = _MAX_OUTPUT_BYTES) -> bytes:
-    """Returns what a player writes until it ends; reading stops after the piece that reaches `most` bytes."""
+    """Returns a player's output until it ends or `seconds` pass; stops after the piece that reaches `most` bytes."""
     output = bytearray()
     deadline = time.monotonic() + seconds
     while len(output) < most:
@@ -165,10 +165,10 @@ def _checks_from_probe(seen: Mapping[str, Any], end: Exit) -> list[Check]:
 
 
 def _list_text(values: object) -> str:
-    """Returns what the probe saw in words."""
+    """Returns a value of the probe as text."""
     return (", ".join(map(str, values)) if isinstance(values, list) else str(values or "")) or "nothing"
 
 
-def _check(name: str, true: bool, detail: str) -> Check:
-    remedy = "" if true else "do not play strangers' submissions here; `sparring explain sandbox` says why"
-    return Check(name, CheckStatus.OK if true else CheckStatus.FAIL, printable(detail), remedy)
+def _check(name: str, passed: bool, detail: str) -> Check:
+    remedy = "" if passed else "do not play strangers' submissions here; `sparring explain sandbox` says why"
+    return Check(name, CheckStatus.OK if passed else CheckStatus.FAIL, printable(detail), remedy)

@@ -1,16 +1,16 @@
-"""Players as plain processes of this machine: the embedded default, for people who trust what they run.
+"""Runs players as plain processes of this machine: the embedded default, for people who trust what they run.
 
-What it bounds: memory that a process maps for writing (RLIMIT_DATA, for each process), open files, the size of one
-file, and time. What it removes afterwards: every process that carries the sandbox's mark, and its temporary folder.
+It limits the memory that a process maps for writing (RLIMIT_DATA, for each process), open files, the size of one file,
+and time. Afterwards it kills every process with the sandbox's tag, and removes the sandbox's temporary folder.
 
-What it does not protect against: a player has the network, reads every file that the orchestrator's user reads,
-writes wherever that user writes (as root also into its own snapshot), sees and signals that user's other processes,
-and can use all processors, any number of processes, shared memory and disk. It may leave processes or files behind if
-it tries to. So strangers' submissions are refused here unless the operator says otherwise, and contests with
-strangers play in containers, on the runc or the docker backend.
+It does not isolate: a player has the network, can read and write every file that the orchestrator's user can (as root
+also its own snapshot), sees and signals that user's other processes, and can use all processors, any number of
+processes, shared memory and disk. A malicious player can leave processes and files behind. So this backend refuses
+strangers' submissions unless the operator allows them, and contests with strangers play in containers, on the runc or
+the docker backend.
 
-A player that reaches its memory limit sees its allocation fail, and most often ends with a MemoryError: it counts as
-crashed here, never as out of memory.
+If a player reaches its memory limit, its allocation fails, and most players then end with a MemoryError. So this
+backend reports it as crashed, never as out of memory.
 """
 
 import os
@@ -48,7 +48,7 @@ _REMEDY = "play it with --backend container, or give --allow-unisolated if you t
 
 
 class ProcessBackend:
-    """Opens players as processes."""
+    """Starts players as processes."""
 
     name: ClassVar[str] = "process"
 
@@ -57,7 +57,7 @@ class ProcessBackend:
         self._images = settings.workspace / "images"
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  a GPU is tried before a round
-        """Raises BackendUnavailable when the workspace cannot be written, or for want of an interpreter or runtime."""
+        """Raises BackendUnavailable if the workspace is not writable, or the interpreter or runtime is missing."""
         if runtime not in {None, Runtime.RUNC}:
             raise BackendUnavailable(f"the process backend starts no containers, so none with {runtime}; use docker")
         try:
@@ -73,12 +73,12 @@ class ProcessBackend:
             raise BackendUnavailable(f"no interpreter at {self._settings.python}; name another one")
 
     def diagnose(self) -> list[Check]:
-        """Returns whether it can play, and in plain words what it does not protect against."""
+        """Returns whether the backend can start players, and what it does not protect against."""
         try:
             self.require_available()
-            able = Check("process: start", CheckStatus.OK, f"snapshots in {self._images}")
+            start = Check("process: start", CheckStatus.OK, f"snapshots in {self._images}")
         except BackendUnavailable as error:
-            able = Check("process: start", CheckStatus.FAIL, str(error), "see the message")
+            start = Check("process: start", CheckStatus.FAIL, str(error), "see the message")
         isolation = Check(
             "process: isolation",
             CheckStatus.WARN,
@@ -94,7 +94,7 @@ class ProcessBackend:
             else "strangers' submissions are refused",
             _REMEDY if self._settings.allow_unisolated else "",
         )
-        return [able, isolation, strangers]
+        return [start, isolation, strangers]
 
     def admit(self, source: ImageSource) -> Image:
         """Copies the folder; returns the image with the copy's digest. Raises Rejected with every reason."""
@@ -111,24 +111,24 @@ class ProcessBackend:
             problems.append(Problem("folder", f"{source.folder} is not a folder", "check the path"))
         if not source.command:
             problems.append(Problem("command", "missing", "give the command that starts it in its folder"))
-        elif any("\0" in word for word in source.command):
+        elif any("\0" in argument for argument in source.command):
             problems.append(Problem("command", "contains a NUL character", "remove it"))
         if problems or source.folder is None:
             raise Rejected(str(source.folder or source.image or "submission"), problems)
         digest, snapshot, new = folder_snapshot.snapshot_folder(source.folder, self._images, source.command)
-        undo = partial(_remove_snapshot, snapshot) if new else None
-        return Image(digest=digest, name=source.folder.name, command=source.command, folder=snapshot, rollback=undo)
+        rollback = partial(_remove_snapshot, snapshot) if new else None
+        return Image(digest=digest, name=source.folder.name, command=source.command, folder=snapshot, rollback=rollback)
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
-        """Returns the image: a player sees all files of this machine, so that a copy of some would hide nothing."""
+        """Returns the image itself: a player can read all files of this machine, so a copy would hide nothing."""
         return image
 
-    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
-        """Raises UsageError: there are no images here."""
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:  # noqa: ARG002  for backends with images
+        """Raises UsageError, because this backend has no images."""
         raise UsageError(f"the process backend has no images, so none called {printable(reference)}; use docker")
 
     def image_store(self) -> ImageStore:
-        """Raises UsageError: there are no images here."""
+        """Raises UsageError, because this backend has no images."""
         raise UsageError("the process backend has no images to build or to load; use --backend docker")
 
     def start(self, spec: SandboxSpec) -> Sandbox:
@@ -136,8 +136,8 @@ class ProcessBackend:
         image = spec.image
         if image.folder is None or not image.folder.is_dir() or not image.command:
             raise SandboxLost(f"the snapshot of {image.name} ({image.digest}) is gone; admit the submission again")
-        mark = process_tree.ProcessTag.create(Owner.current_process(), spec.run).text
-        home = Path(tempfile.gettempdir()) / mark
+        tag = process_tree.ProcessTag.create(Owner.current_process(), spec.run).text
+        home = Path(tempfile.gettempdir()) / tag
         child, pipes = None, None
         try:
             home.mkdir(mode=0o700)
@@ -149,13 +149,13 @@ class ProcessBackend:
                 stdout=stdout,
                 stderr=stderr,
                 cwd=image.folder,
-                env=self._environment(spec, home, mark),
+                env=self._environment(spec, home, tag),
                 umask=0o077,
                 start_new_session=True,
             )
-            sandbox = ChildProcess(child, pipes, mark, home)
+            sandbox = ChildProcess(child, pipes, tag, home)
         except BaseException as error:
-            self._clean_up_failed_start(child, mark, home)
+            self._clean_up_failed_start(child, tag, home)
             if pipes is not None:
                 pipes.close_ours()
             if isinstance(error, OSError):
@@ -167,20 +167,23 @@ class ProcessBackend:
         return sandbox
 
     def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
-        """Ends players and removes folders of dead orchestrators and of the run that `ended_run`; returns how many."""
+        """Kills the players and removes the folders of dead orchestrators and of the run `ended_run`.
+
+        It spares the run `spare_run`. Returns the number of processes and folders removed.
+        """
         current = Owner.current_process()
-        spared, over = (None if run is None else process_tree.run_digest(run) for run in (spare_run, ended_run))
+        spared, ended = (None if run is None else process_tree.run_digest(run) for run in (spare_run, ended_run))
 
-        def abandoned(text: str) -> bool:
-            mark = process_tree.ProcessTag.parse(text)
-            if mark is None or mark.run_digest == spared:
+        def is_abandoned(text: str) -> bool:
+            tag = process_tree.ProcessTag.parse(text)
+            if tag is None or tag.run_digest == spared:
                 return False
-            return mark.run_digest == over or mark.owner(current).state_seen_by(current) is OwnerState.DEAD
+            return tag.run_digest == ended or tag.owner(current).state_seen_by(current) is OwnerState.DEAD
 
-        removed = sum(process_tree.kill_tagged(mark) for mark in process_tree.living_tags() if abandoned(mark))
+        removed = sum(process_tree.kill_tagged(tag) for tag in process_tree.living_tags() if is_abandoned(tag))
         for folder in Path(tempfile.gettempdir()).glob("sparring-*"):
             if (
-                abandoned(folder.name)
+                is_abandoned(folder.name)
                 and folder.is_dir()
                 and not folder.is_symlink()
                 and folder.stat().st_uid == os.geteuid()
@@ -196,19 +199,19 @@ class ProcessBackend:
         program = self._settings.python if program in _PYTHON_NAMES else program
         return [self._settings.python, "-I", "-S", str(_EXEC_WRAPPER), *bounds, program, *arguments]
 
-    def _environment(self, spec: SandboxSpec, home: Path, mark: str) -> Mapping[str, str]:
+    def _environment(self, spec: SandboxSpec, home: Path, tag: str) -> Mapping[str, str]:
         python_path = os.pathsep.join(str(path) for path in self._settings.python_path)
         return {
             "PATH": environment.DEFAULT_PATH,
             **({"PYTHONPATH": python_path} if python_path else {}),
             **environment.player_variables(str(home), spec.limits.threads, spec.device),
-            process_tree.TAG_VARIABLE: mark,
+            process_tree.TAG_VARIABLE: tag,
         }
 
     @staticmethod
-    def _clean_up_failed_start(child: "subprocess.Popen[bytes] | None", mark: str, home: Path) -> None:
+    def _clean_up_failed_start(child: "subprocess.Popen[bytes] | None", tag: str, home: Path) -> None:
         if child is not None:
-            process_tree.kill_tagged(mark, child.pid)
+            process_tree.kill_tagged(tag, child.pid)
             child.wait()
         folder_snapshot.remove_folder(home)
 

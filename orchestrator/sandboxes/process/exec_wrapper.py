@@ -1,9 +1,9 @@
-"""Becomes the player: `python -I -S exec_wrapper.py DATA FILES BYTES PROGRAM [ARGUMENT...]`.
+"""Sets limits and executes the player: `python -I -S exec_wrapper.py DATA FILES BYTES PROGRAM [ARGUMENT...]`.
 
-A program of its own, because code between fork and exec is unsafe in a process with threads. It bounds itself and then
-is replaced by the player, so nothing of it remains: DATA is RLIMIT_DATA in bytes (RLIMIT_AS would also count what
-torch only reserves), FILES the open files, BYTES the size of one file. A program that cannot be started is exit code
-127 (not found) or 126, with the reason on stderr, as a shell does it.
+This is a separate program, because code between fork and exec is unsafe in a process with threads. DATA is RLIMIT_DATA
+in bytes (RLIMIT_AS would also count memory that torch only reserves), FILES the number of open files, BYTES the size of
+one file. If PROGRAM cannot be started, it exits with code 127 (not found) or 126 and the reason on stderr, as a shell
+does.
 """
 
 import os
@@ -12,11 +12,11 @@ import signal
 import sys
 
 _LONGEST_FIRST_LINE = 256
-"""Bytes that the kernel reads of a script for the name of its interpreter."""
+"""Bytes of a script in which the kernel looks for the name of its interpreter."""
 
 
 def main(arguments: list[str]) -> int:
-    """Returns only when the program could not be started."""
+    """Executes the program; returns an exit code only if it could not be started."""
     data, files, size = (int(value) for value in arguments[:3])
     command = arguments[3:]
     for kind, maximum in (
@@ -40,9 +40,9 @@ def main(arguments: list[str]) -> int:
 
 
 def what_is_missing(program: str) -> str:
-    """Returns what keeps a program from being started that is there itself, "" where there is none.
+    """Returns what a program that exists lacks to be started, "" if the program does not exist.
 
-    To the kernel it is the same whether a file is missing or what would run it.
+    The kernel reports the same error for a missing program and a missing interpreter.
     """
     for folder in [""] if "/" in program else os.get_exec_path():
         path = os.path.join(folder, program)  # noqa: PTH118  pathlib alone takes longer than this program
@@ -52,8 +52,8 @@ def what_is_missing(program: str) -> str:
             head = file.readline(_LONGEST_FIRST_LINE).rstrip(b"\n")
         if not head.startswith(b"#!"):
             return "the loader that it names is not there: it is made for another system"
-        words = head[2:].replace(b"\t", b" ").split(b" ")
-        return f"its interpreter {next(filter(None, words), b'').decode(errors='replace')!a} is not there"
+        arguments = head[2:].replace(b"\t", b" ").split(b" ")
+        return f"its interpreter {next(filter(None, arguments), b'').decode(errors='replace')!a} is not there"
     return ""
 
 

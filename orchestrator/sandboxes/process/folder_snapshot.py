@@ -1,4 +1,4 @@
-"""A submission's folder, copied once and named by its content, so that what was admitted is what plays."""
+"""Copies a submission's folder to a name computed from its content, so that what was admitted is what plays."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from orchestrator.sandboxes.linux.process_tree import ProcessTag
 MAX_FOLDER_BYTES = 2 * 1024**3
 """The most bytes a folder may hold."""
 UNFINISHED_PREFIX = ".incoming-"
-"""How the name of a copy begins that is not whole yet."""
+"""The prefix of the name of an unfinished copy."""
 IGNORED_NAMES = frozenset({"__pycache__"})
 _FORMAT = b"sparring folder 1\0"
 _BLOCK = 1024 * 1024
@@ -24,12 +24,12 @@ _PROBLEMS_SHOWN = 20
 
 
 def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple[str, Path, bool]:
-    """Copies `folder` below `images`, read-only, unless it is there already.
+    """Copies `folder` below `images`, read-only, unless there is such a copy already.
 
     Returns its digest, "sha256:" + 64 hexadecimal digits, the copy, and whether it is new. The digest covers each
     file's path, content and x bit, and the command, since another command makes another player; times, owners and empty
-    folders do not count. It is computed from the bytes that were copied, so a folder that changes meanwhile cannot part
-    the two.
+    folders do not count. It is computed from the copied bytes, so it matches the copy even if the folder changes
+    meanwhile.
 
     Raises:
         Rejected: links, special files, files that cannot be read, or more than `MAX_FOLDER_BYTES` bytes; each named.
@@ -62,7 +62,7 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
 
 
 def remove_abandoned(images: Path, here: Owner) -> int:
-    """Removes the copies that killed processes left unfinished below `images`; returns how many."""
+    """Removes the unfinished copies of dead processes below `images`; returns how many."""
     removed = 0
     for folder in images.glob(f"{UNFINISHED_PREFIX}*"):
         tag = ProcessTag.parse(folder.name.removeprefix(UNFINISHED_PREFIX))
@@ -73,7 +73,7 @@ def remove_abandoned(images: Path, here: Owner) -> int:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder, also where its content was made unreadable; links in it are removed, never followed."""
+    """Removes a folder, even if its content was made unreadable; it never follows links."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def _folders_from(folder: Path) -> Iterator[Path]:
-    """Yields a folder and the folders below it, each before it is read: the caller can correct its mode."""
+    """Yields a folder and the folders below it, each before it is read, so that the caller can correct its mode."""
     yield folder
     for entry in walk_folder(folder):
         if entry.kind is EntryKind.FOLDER:
@@ -93,7 +93,7 @@ def _folders_from(folder: Path) -> Iterator[Path]:
 
 
 def _list_files(folder: Path) -> tuple[list[Path], list[Problem]]:
-    """The regular files below `folder`, relative and sorted by their bytes, and what is wrong."""
+    """Returns the relative paths of the regular files below `folder`, sorted by their bytes, and the problems."""
     files: list[Path] = []
     problems: list[Problem] = []
     size = 0
@@ -139,19 +139,19 @@ def _printable_path(path: PurePath) -> str:
 
 def _copy_files(folder: Path, files: Sequence[Path], target: Path, command: Sequence[str]) -> str:
     checksum = hashlib.sha256(_FORMAT)
-    left = MAX_FOLDER_BYTES
+    remaining = MAX_FOLDER_BYTES
     for file in files:
-        content, executable, size = _copy_file(folder / file, target / file, left)
-        left -= size
+        content, executable, size = _copy_file(folder / file, target / file, remaining)
+        remaining -= size
         checksum.update(content + (b"x" if executable else b"-") + os.fsencode(file) + b"\0")
-    checksum.update(b"\0" + b"".join(os.fsencode(word) + b"\0" for word in command))
+    checksum.update(b"\0" + b"".join(os.fsencode(argument) + b"\0" for argument in command))
     return checksum.hexdigest()
 
 
 def _copy_file(source: Path, target: Path, most: int) -> tuple[bytes, bool, int]:
     """Copies one file; returns its SHA-256, whether it is executable, and its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The folder was looked at before: since then a file may have become a link or a FIFO.
+    # Since the folder was listed, a file may have become a link or a FIFO.
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb", buffering=0) as reader, target.open("xb") as writer:
         status = os.fstat(handle)
@@ -182,7 +182,7 @@ def _make_read_only(folder: Path) -> None:
 
 
 def _publish(incoming: Path, target: Path) -> bool:
-    """Gives the copy its name, at once; returns False where another orchestrator did so first."""
+    """Renames the copy to its final name, atomically; returns False if another orchestrator did so first."""
     try:
         incoming.rename(target)
     except OSError:
