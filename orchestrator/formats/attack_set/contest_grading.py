@@ -1,5 +1,6 @@
 """Human grading of an attack-set contest: plans, pages, answers and scores from its ledger's events (rule C7)."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -30,9 +31,7 @@ from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, Grading
 from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
 from orchestrator.formats.attack_set.item_rating import AttackSetRating
-
-BOOTSTRAP_SEED = 20240004
-"""The seed of the intervals of human scores, so that everybody computes the same."""
+from orchestrator.formats.attack_set.objective_scores import BOOTSTRAP_SEED
 
 
 def graded(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingResult | None:
@@ -148,15 +147,12 @@ class AttackSetGrading(HumanGrading):
         answered: dict[str, set[str]] = {}
         for file in answers_of(_events(graded), graded.task.name):
             answered.setdefault(file.rater, set()).update(answer.token for answer in file.answers)
-        asked: dict[str, int] = {}
-        for plan in round_.plans:
-            for rater in plan.raters:
-                asked[rater] = asked.get(rater, 0) + len(plan.items_of(rater))
+        asked = Counter(rater for plan in round_.plans for rater, _ in plan.items())
         raters = tuple(
             RaterProgress(
                 report.rater,
                 len(answered.get(report.rater, ())),
-                asked.get(report.rater, 0),
+                asked[report.rater],
                 report.status.value,
                 report.reason,
                 report.in_words(),

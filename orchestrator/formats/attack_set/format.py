@@ -291,7 +291,8 @@ class AttackSet(Format[AttackSetRules]):
         standing = observed.eligibility(attack.id)
         reason = standing.unranked_reason or self.disqualification(observed, attack)
         reason = "baseline" if attack.baseline else reason
-        missing = _missing_reason(observed) if measured is None else measured.problem
+        unmeasured = "withheld until the full bundle" if observed.originals is None else "not played yet"
+        missing = unmeasured if measured is None else measured.problem
         scores = None if measured is None else measured.scores
         sure = None if measured is None else measured.intervals
         objective = None if scores is None else rounded(scores.score)
@@ -353,10 +354,6 @@ class _Measured:
         if not self.unanswered:
             return ""
         return f"the hidden model gave no answer to {counted_noun(self.unanswered, 'picture')}"
-
-
-def _missing_reason(observed: Observations) -> str:
-    return "withheld until the full bundle" if observed.originals is None else "not played yet"
 
 
 def _objective_values(measured: _Measured | None) -> dict[str, Value]:

@@ -30,7 +30,6 @@ UNDO_KEY = "u"
 """The key that takes the last answer back, so it chooses no class."""
 OWN_PACE_FROM = 5
 _NO_CLASS = "none"
-_SAID = {"yes": True, "no": False}
 
 
 @dataclass
@@ -202,7 +201,7 @@ def _fields(kind: GradingTask, given: GivenAnswer) -> dict[str, int | bool | Non
     if kind is GradingTask.QUALITY:
         return {"grade": int(given.choices["grade"])}
     named = given.choices["class_index"]
-    return {"class_index": None if named == _NO_CLASS else int(named), "proper": _SAID[given.choices["proper"]]}
+    return {"class_index": None if named == _NO_CLASS else int(named), "proper": given.choices["proper"] == "yes"}
 
 
 def _form(kind: GradingTask, task: Task, rules: GradingRules) -> ItemForm:

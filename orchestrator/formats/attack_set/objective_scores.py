@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.outcomes import Answers
 from orchestrator.domain.samples import Labels
+from orchestrator.formats.attack_set.grading.intervals import Interval, interval_of
 from orchestrator.formats.attack_set.rules import CountReading, NteReading
 
 PERCENT = 100
@@ -15,9 +16,8 @@ DECIMALS = 6
 """Decimals of a mean of real numbers."""
 DRAWS = 2000
 """Bootstrap samples for an interval."""
-_SEED = 20240004
-"""The seed of the bootstrap, so that everybody computes the same."""
-_QUANTILES = (0.025, 0.975)
+BOOTSTRAP_SEED = 20240004
+"""The seed of the bootstrap of measured and of human scores, so that everybody computes the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class PictureScores:
         fooled: which pictures the hidden model misclassifies.
         similarity: the SSIM of original and submitted picture.
         margin: the probability of the predicted class less the largest other one.
-        nte: which pictures the noise tolerance is a mean over (C5).
+        nte: the contest's reading of the noise tolerance (C5).
     """
 
     counted: NDArray[np.bool_]
@@ -56,7 +56,7 @@ class PictureScores:
     @property
     def noise_tolerance(self) -> float | None:
         """NTE (C5) by the contest's reading, None if it is a mean over no picture."""
-        return _mean(self.margin, self._tolerance_pictures)
+        return _mean(self.margin, self.tolerance_pictures)
 
     @property
     def fooled_tolerance(self) -> float | None:
@@ -77,7 +77,8 @@ class PictureScores:
         )
 
     @property
-    def _tolerance_pictures(self) -> NDArray[np.bool_]:
+    def tolerance_pictures(self) -> NDArray[np.bool_]:
+        """Which pictures the noise tolerance is a mean over [n]."""
         return self.successful if self.nte is NteReading.SUCCESSFUL else self.counted
 
 
@@ -85,10 +86,10 @@ class PictureScores:
 class ScoreIntervals:
     """95 % intervals, by a bootstrap over pictures; None if there is nothing to draw from."""
 
-    success_rate: tuple[float, float] | None
-    similarity: tuple[float, float] | None
-    noise_tolerance: tuple[float, float] | None
-    score: tuple[float, float] | None
+    success_rate: Interval | None
+    similarity: Interval | None
+    noise_tolerance: Interval | None
+    score: Interval | None
 
 
 def picture_scores(
@@ -128,27 +129,19 @@ def picture_scores(
 def bootstrap_intervals(scores: PictureScores) -> ScoreIntervals:
     """Returns the intervals of the scores under resampling of pictures. Every caller draws the same samples."""
     count = len(scores.counted)
-    drawn = np.random.default_rng(_SEED).integers(0, count, (DRAWS, count))
+    drawn = np.random.default_rng(BOOTSTRAP_SEED).integers(0, count, (DRAWS, count))
     counted, successful = scores.counted[drawn].sum(axis=1), scores.successful[drawn].sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         rate = successful / counted
         similarity = np.where(scores.successful, scores.similarity, 0.0)[drawn].sum(axis=1) / successful
-        of = scores._tolerance_pictures  # noqa: SLF001  the same module's class
-        tolerance = np.where(of, scores.margin, 0.0)[drawn].sum(axis=1) / of[drawn].sum(axis=1)
+        rated = scores.tolerance_pictures
+        tolerance = np.where(rated, scores.margin, 0.0)[drawn].sum(axis=1) / rated[drawn].sum(axis=1)
         total = np.where(successful == 0, 0.0, 100 * rate * similarity * tolerance)
-    return ScoreIntervals(*(_limits(values) for values in (rate, similarity, tolerance, total)))
+    return ScoreIntervals(*(interval_of(values) for values in (rate, similarity, tolerance, total)))
 
 
 def _mean(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float | None:
     return float(values[chosen].mean()) if chosen.any() else None
-
-
-def _limits(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return None
-    low, high = np.quantile(known, _QUANTILES)
-    return round(float(low), DECIMALS), round(float(high), DECIMALS)
 
 
 def rounded(number: float | None) -> Fraction | None:
@@ -156,6 +149,6 @@ def rounded(number: float | None) -> Fraction | None:
     return None if number is None else Fraction(f"{number:.{DECIMALS}f}")
 
 
-def percent_limits(limits: tuple[float, float] | None) -> tuple[float, float] | None:
+def percent_limits(limits: Interval | None) -> Interval | None:
     """Returns an interval of a share in percent."""
     return None if limits is None else (PERCENT * limits[0], PERCENT * limits[1])

@@ -1,7 +1,6 @@
 """What the board and `grade status` show of people's answers (C7, X5)."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 
@@ -67,7 +66,7 @@ def test_what_a_reader_has_to_know_is_noted(whole, removed) -> None:
     assert "Rater dan was removed: the mean grade of originals is 0.00 above that of anchors, less than 1.5." in (
         grading_notes(removed)
     )
-    pair = NeighbourDifference("ants", "bees", Fraction(1, 100), (-0.01, 0.03))
+    pair = NeighbourDifference("ants", "bees", (-0.01, 0.03))
     doubtful = replace(whole, neighbours=(pair,), bt500=("bob",))
     assert any("only by chance: ants and bees." in note for note in grading_notes(doubtful))
     assert any("BT.500 would remove bob; it is only reported here" in note for note in grading_notes(doubtful))

@@ -22,7 +22,6 @@ from orchestrator.formats.attack_set.grading.rater_exclusion import (
     bt500_outliers,
     is_valid,
     report_rater,
-    time_quantiles,
 )
 from orchestrator.formats.attack_set.grading.rules import (
     APPEAL_RATERS,
@@ -52,7 +51,6 @@ class GradingRound:
         class_count: how many classes there are.
         supplements: the plans that asked for more, in the order in which they were made.
         appeals: at most one for each submission.
-        gone: raters who give no further answers.
     """
 
     plan: GradingPlan
@@ -60,7 +58,6 @@ class GradingRound:
     class_count: int
     supplements: tuple[GradingPlan, ...] = ()
     appeals: tuple[Appeal, ...] = ()
-    gone: frozenset[str] = frozenset()
 
     @property
     def plans(self) -> tuple[GradingPlan, ...]:
@@ -107,7 +104,6 @@ class SubmissionGrades:
 
     Args:
         submission: its id.
-        rank: by `score`; None without one. Submissions with equal scores share a rank.
         valid: Score_valid, the share of valid pictures, 0 to 1.
         quality: Score_quality, 0.2 to 1.
         score: Score_H, their product.
@@ -115,14 +111,13 @@ class SubmissionGrades:
         corrected: Score_quality of grades from which the raters' own levels are subtracted.
         modelled: Score_quality of the maximum likelihood model.
         differential: mean differential grade (DMOS); 5 is no worse than hidden originals.
-        robust: whether the rank is the same by plain and by corrected grades.
+        robust: whether the rank by score is the same by plain and by corrected grades.
         quality_interval: of `quality`.
         interval: of `score`.
         missing: the positions and tasks that lack answers.
     """
 
     submission: str
-    rank: int | None
     valid: Fraction | None
     quality: Fraction | None
     score: Fraction | None
@@ -143,11 +138,10 @@ class SubmissionGrades:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourDifference:
-    """Score_H of a submission less that of the next one; they differ significantly if the interval is above 0."""
+    """A submission and the next one. Their Score_H differ significantly if the difference's interval is above 0."""
 
     better: str
     worse: str
-    difference: Fraction
     interval: Interval | None
 
 
@@ -165,9 +159,6 @@ class GradingResult:
         quality_agreement: the agreement of grades, ordinal.
         valid_agreement: the agreement of answers about validity, nominal.
         bt500: the raters whom the screening of ITU-R BT.500 would drop; None if it cannot be applied.
-        milliseconds: quantiles of all answer times (`TIME_QUANTILES`).
-        seed: the seed of the bootstrap.
-        draws: of the bootstrap.
     """
 
     submissions: tuple[SubmissionGrades, ...]
@@ -179,9 +170,6 @@ class GradingResult:
     quality_agreement: Agreement
     valid_agreement: Agreement
     bt500: tuple[str, ...] | None
-    milliseconds: tuple[int, ...]
-    seed: int
-    draws: int
 
 
 _Key = tuple[GradingTask, str, int, bool]
@@ -227,10 +215,6 @@ class _Opinions:
         key = (GradingTask.VALID, submission, position, appeal)
         return Votes(self.valid_votes[key], self.counts[key] - self.valid_votes[key])
 
-    def only(self, values: NDArray[np.float64], raters: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Returns the values of the selected raters, f64 [submissions, pictures, selected raters]."""
-        return values[:, :, raters]
-
 
 def grade_round(
     round_: GradingRound, answer_files: Sequence[AnswerFile], seed: int, draws: int = DRAWS
@@ -240,7 +224,7 @@ def grade_round(
     Args:
         round_: the plans.
         answer_files: the raters' files; several files of one rater in the order in which they were saved.
-        seed: the seed of the bootstrap, which the result states.
+        seed: the seed of the bootstrap.
         draws: of the bootstrap.
 
     Raises:
@@ -256,11 +240,11 @@ def grade_round(
     opinions = _Opinions(round_, answers, reports)
     missing, decisions = _missing(round_, opinions), _decisions(opinions)
     awaited = _awaited(round_, answers, reports)
-    counted = opinions.only(opinions.grades, opinions.counted)
+    counted = opinions.grades[:, :, opinions.counted]
     drawn = draw_scores(counted, decisions, np.random.default_rng(seed), draws) if counted.shape[2] else None
     submissions = _submission_grades(opinions, decisions, missing, drawn)
     width = max(1, counted.shape[2])
-    votes = opinions.only(opinions.votes, opinions.counted)
+    votes = opinions.votes[:, :, opinions.counted]
     return GradingResult(
         submissions=submissions,
         neighbours=_neighbours(submissions, drawn),
@@ -271,9 +255,6 @@ def grade_round(
         quality_agreement=measure_agreement(counted.reshape(-1, width), "ordinal"),
         valid_agreement=measure_agreement(votes.reshape(-1, width), "nominal"),
         bt500=bt500_outliers(opinions.grades.reshape(-1, len(reports)), opinions.raters),
-        milliseconds=time_quantiles(answers),
-        seed=seed,
-        draws=draws,
     )
 
 
@@ -307,12 +288,12 @@ def _missing(round_: GradingRound, opinions: _Opinions) -> dict[_Key, int]:
 def _awaited(round_: GradingRound, answers: Sequence[GivenAnswer], reports: Sequence[RaterReport]) -> Counter[_Key]:
     """Returns how many answers may still come: from raters who were asked, or who have graded too few hidden items."""
     waiting = {report.rater for report in reports if report.status is RaterStatus.WAITING}
-    out = round_.gone | {report.rater for report in reports if report.status is RaterStatus.REMOVED}
+    removed = {report.rater for report in reports if report.status is RaterStatus.REMOVED}
     given = {each.item.token for each in answers if each.rater not in waiting or each.too_fast}
     awaited: Counter[_Key] = Counter()
     for plan in round_.plans:
         for rater, item in plan.items():
-            if item.scored and item.submission is not None and rater not in out and item.token not in given:
+            if item.scored and item.submission is not None and rater not in removed and item.token not in given:
                 awaited[item.task, item.submission, item.position, item.appeal] += 1
     return awaited
 
@@ -329,10 +310,10 @@ def _requests(missing: Mapping[_Key, int], awaited: Mapping[_Key, int]) -> list[
 def _submission_grades(
     opinions: _Opinions, decisions: NDArray[np.float64], missing: Mapping[_Key, int], drawn: ScoreDraws | None
 ) -> tuple[SubmissionGrades, ...]:
-    """Returns every submission's scores, ranked."""
-    counted = opinions.only(opinions.grades, opinions.counted)
+    """Returns every submission's scores."""
+    counted = opinions.grades[:, :, opinions.counted]
     planned = opinions.planned[:, :, opinions.counted]
-    either = opinions.only(opinions.grades, opinions.counted | opinions.removed)
+    either = opinions.grades[:, :, opinions.counted | opinions.removed]
     corrected = quality.mean_quality(quality.bias_corrected(counted, planned))
     modelled = quality.model_quality(counted)
     differential = quality.mean_quality(quality.differential(counted, opinions.originals[opinions.counted]))
@@ -344,7 +325,6 @@ def _submission_grades(
         if share is not None and grade is not None
     }
     others = {name: float(shares[place] or 0) * corrected[place] for name, place in opinions.submissions.items()}
-    ranks = quality.ranks(scores)
     shaken = quality.not_robust(scores, {name: others[name] for name in scores})
     lacking: dict[str, dict[tuple[int, GradingTask], None]] = {name: {} for name in opinions.submissions}
     for task, submission, position, _ in missing:
@@ -352,7 +332,6 @@ def _submission_grades(
     return tuple(
         SubmissionGrades(
             submission=name,
-            rank=ranks.get(name),
             valid=shares[place],
             quality=plain[place],
             score=scores.get(name),
@@ -379,10 +358,9 @@ def _neighbours(submissions: Sequence[SubmissionGrades], drawn: ScoreDraws | Non
         NeighbourDifference(
             better=submissions[first].submission,
             worse=submissions[second].submission,
-            difference=high - low,
             interval=interval_of(drawn.human[:, first] - drawn.human[:, second]),
         )
-        for (high, first), (low, second) in pairwise(scored)
+        for (_, first), (_, second) in pairwise(scored)
     )
 
 

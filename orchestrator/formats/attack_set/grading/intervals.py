@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from orchestrator.formats.attack_set.grading.quality import BEST_GRADE, Grades
 
 DRAWS = 10_000
-LEVEL = 0.95
+QUANTILES = (0.025, 0.975)
 DIGITS = 6
 """Decimals of an interval's limits."""
 
@@ -59,7 +59,7 @@ def interval_of(values: NDArray[np.float64]) -> Interval | None:
     known = values[np.isfinite(values)]
     if not len(known):
         return None
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(known, QUANTILES)
     return round(float(low), DIGITS), round(float(high), DIGITS)
 
 

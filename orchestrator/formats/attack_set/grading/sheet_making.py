@@ -1,20 +1,15 @@
 """Makes a rater's sheet from the plan and the pictures."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from orchestrator.domain.human_grading import PictureOf, PngOf
 from orchestrator.domain.samples import Pixels
 from orchestrator.formats.attack_set.grading.anchors import distort
 from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind, PlannedItem
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheets import GradingTask, Sheet, SheetItem
-
-PictureOf = Callable[[str | None, int], Pixels]
-"""Takes a submission, or None for the task, and a position; returns that picture, u8 [c, h, w]."""
-PngOf = Callable[[Pixels], str]
-"""Takes a picture u8 [c, h, w]; returns it as a PNG in base64, in its own size."""
 
 
 @dataclass(frozen=True, slots=True)
