@@ -6,7 +6,6 @@ from orchestrator.domain import contest_events
 from orchestrator.domain.season import Person, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.formats.tournament.entry_rules import (
-    EntryLimits,
     entry_problems,
     membership_problems,
     prize_ineligibility,
@@ -14,8 +13,10 @@ from orchestrator.formats.tournament.entry_rules import (
     release_problems,
 )
 from orchestrator.formats.tournament.events import FinalistsPromoted
+from orchestrator.formats.tournament.format import Tournament
+from orchestrator.formats.tournament.rules import TournamentRules
 
-ALLOWANCE = EntryLimits()
+RULES = TournamentRules()
 ATTACK, DEFENCE = Side.ATTACK, Side.DEFENCE
 
 
@@ -38,61 +39,62 @@ def whats(problems) -> list[str]:
 
 def test_a_team_that_nobody_knows_is_told_who_is_there() -> None:
     """A misspelt team is one clear problem."""
-    found = entry_problems(season({"One": "a", "Two": "b"}), ALLOWANCE, "one", "digits", ATTACK)
+    tournament = Tournament(RULES)
+    found = tournament.entry_problems(season({"One": "a", "Two": "b"}), "one", "digits", ATTACK)
     assert [str(problem) for problem in found] == [
         "team: there is no team 'one' (known: One, Two); add it with `sparring team add`"
     ]
-    assert "known: none yet" in whats(entry_problems(Season(), ALLOWANCE, "x", "digits", ATTACK))[0]
+    assert "known: none yet" in whats(tournament.entry_problems(Season(), "x", "digits", ATTACK))[0]
 
 
 def test_the_first_entry_is_welcome() -> None:
     """A new team may enter any task on either side."""
-    assert entry_problems(season({"One": "ab"}), ALLOWANCE, "One", "digits", DEFENCE) == []
+    assert entry_problems(season({"One": "ab"}), RULES, "One", "digits", DEFENCE) == []
 
 
 def test_a_fourth_task_is_refused() -> None:
     """Three tasks at a time, counted over all teams of a person; more of the same task is no fourth (A1)."""
     teams = {"One": "a", "Two": "ab"}
     entries = [("One", "t1", ATTACK), ("One", "t2", ATTACK), ("Two", "t3", DEFENCE)]
-    found = entry_problems(season(teams, *entries), ALLOWANCE, "Two", "t4", ATTACK)
+    found = entry_problems(season(teams, *entries), RULES, "Two", "t4", ATTACK)
     assert whats(found) == ["A already takes part in 3 tasks: t1, t2, t3 (A1)"]
-    assert entry_problems(season(teams, *entries), ALLOWANCE, "Two", "t3", DEFENCE) == []
-    assert entry_problems(season(teams, *entries), EntryLimits(tasks_per_person=4), "Two", "t4", ATTACK) == []
+    assert entry_problems(season(teams, *entries), RULES, "Two", "t3", DEFENCE) == []
+    assert entry_problems(season(teams, *entries), TournamentRules(tasks_per_person=4), "Two", "t4", ATTACK) == []
 
 
 def test_withdrawing_frees_a_task() -> None:
     """Three at a time are three that still play (A1)."""
     made = season({"One": "a"}, *(("One", f"t{n}", ATTACK) for n in range(3)))
     made.apply(contest_events.SubmissionWithdrawn(actor="desk", id="s0", reason="r"), "t")
-    assert entry_problems(made, ALLOWANCE, "One", "t4", DEFENCE) == []
+    assert entry_problems(made, RULES, "One", "t4", DEFENCE) == []
 
 
 @pytest.mark.parametrize(("first", "second"), [(ATTACK, DEFENCE), (DEFENCE, ATTACK)])
 def test_nobody_plays_both_sides(first, second) -> None:
     """On one task a person is on one side, through whichever team; on another task they are free (A1)."""
     made = season({"One": "ab", "Two": "bc"}, ("One", "digits", first))
-    assert whats(entry_problems(made, ALLOWANCE, "Two", "digits", second)) == [
+    assert whats(entry_problems(made, RULES, "Two", "digits", second)) == [
         f"B already plays {first} on digits; nobody plays both sides (A1)"
     ]
-    assert entry_problems(made, ALLOWANCE, "Two", "digits", first) == []
-    assert entry_problems(made, ALLOWANCE, "Two", "faint", second) == []
+    assert entry_problems(made, RULES, "Two", "digits", first) == []
+    assert entry_problems(made, RULES, "Two", "faint", second) == []
 
 
 def test_a_fourth_submission_is_refused() -> None:
     """Three of one team for a task and side are all; a withdrawn one was one of them (A4)."""
     made = season({"One": "a"}, *[("One", "digits", ATTACK)] * 3)
     made.apply(contest_events.SubmissionWithdrawn(actor="desk", id="s0", reason="r"), "t")
-    assert whats(entry_problems(made, ALLOWANCE, "One", "digits", ATTACK)) == [
+    assert whats(entry_problems(made, RULES, "One", "digits", ATTACK)) == [
         "One has used its 3 submissions for attack on digits (A4)"
     ]
-    assert entry_problems(made, EntryLimits(submissions_per_team=4), "One", "digits", ATTACK) == []
+    assert entry_problems(made, TournamentRules(submissions_per_team=4), "One", "digits", ATTACK) == []
 
 
 def test_all_objections_come_at_once() -> None:
     """Both people of a team and the team itself are objected to together (A1, A4)."""
     entries = [*[("One", "digits", ATTACK)] * 3, ("Two", "digits", DEFENCE), ("Two", "t2", DEFENCE)]
     found = entry_problems(
-        season({"One": "ab", "Two": "ab"}, *entries), EntryLimits(tasks_per_person=1), "One", "digits", ATTACK
+        season({"One": "ab", "Two": "ab"}, *entries), TournamentRules(tasks_per_person=1), "One", "digits", ATTACK
     )
     assert [problem.what.split()[-1] for problem in found] == ["(A4)", "(A1)", "(A1)"]
     assert all(problem.remedy for problem in found)
@@ -102,14 +104,14 @@ def test_a_new_member_is_held_to_what_the_team_plays() -> None:
     """Who defends a task cannot join a team that attacks it, nor bring it to a fourth task (A1)."""
     entries = [("One", "digits", ATTACK), ("Two", "digits", DEFENCE), ("Two", "t2", DEFENCE), ("Two", "t3", DEFENCE)]
     made = season({"One": "a", "Two": "b"}, *entries)
-    assert membership_problems(made, ALLOWANCE, "One", [Person("a", "A"), Person("c", "C")]) == []
-    assert whats(membership_problems(made, ALLOWANCE, "One", [Person("a", "A"), Person("b", "B")])) == [
+    assert membership_problems(made, RULES, "One", [Person("a", "A"), Person("c", "C")]) == []
+    assert whats(membership_problems(made, RULES, "One", [Person("a", "A"), Person("b", "B")])) == [
         "B plays defence on digits, One the other side (A1)"
     ]
-    assert whats(membership_problems(made, EntryLimits(tasks_per_person=2), "One", [Person("b", "B")]))[1:] == [
+    assert whats(membership_problems(made, TournamentRules(tasks_per_person=2), "One", [Person("b", "B")]))[1:] == [
         "B would take part in 3 tasks: digits, t2, t3 (A1)"
     ]
-    assert membership_problems(made, ALLOWANCE, "New", [Person("b", "B")]) == []
+    assert membership_problems(made, RULES, "New", [Person("b", "B")]) == []
 
 
 def test_an_entry_binds_whoever_handed_it_in() -> None:
@@ -123,12 +125,12 @@ def test_an_entry_binds_whoever_handed_it_in() -> None:
         "t",
     )
     said = ["A already plays attack on digits; nobody plays both sides (A1)"]
-    assert whats(entry_problems(made, ALLOWANCE, "Alone", "digits", DEFENCE)) == said
-    assert whats(entry_problems(made, EntryLimits(tasks_per_person=2), "Alone", "t3", DEFENCE)) == [
+    assert whats(entry_problems(made, RULES, "Alone", "digits", DEFENCE)) == said
+    assert whats(entry_problems(made, TournamentRules(tasks_per_person=2), "Alone", "t3", DEFENCE)) == [
         "A already takes part in 2 tasks: digits, t2 (A1)"
     ]
     made.apply(contest_events.SubmissionWithdrawn(actor="desk", id="s0", reason="r"), "t")
-    assert entry_problems(made, ALLOWANCE, "Alone", "digits", DEFENCE) == []
+    assert entry_problems(made, RULES, "Alone", "digits", DEFENCE) == []
 
 
 def test_who_left_a_team_cannot_join_its_opponents() -> None:
@@ -137,7 +139,7 @@ def test_who_left_a_team_cannot_join_its_opponents() -> None:
     made.apply(
         contest_events.TeamAdded(actor="desk", team="One", people=[contest_events.PersonRecord(id="b", name="B")]), "t"
     )
-    assert whats(membership_problems(made, ALLOWANCE, "Two", [Person("c", "C"), Person("a", "A")])) == [
+    assert whats(membership_problems(made, RULES, "Two", [Person("c", "C"), Person("a", "A")])) == [
         "A plays attack on digits, Two the other side (A1)"
     ]
 
@@ -153,7 +155,7 @@ def test_one_person_is_one_however_the_address_is_written(other) -> None:
         )
     body = {"id": "s", "name": "n", "digest": "d", "image": "i", "attempt": 1, "attempts_left": 0}
     made.apply(contest_events.SubmissionReceived(actor="desk", team="One", task="digits", side=ATTACK, **body), "t")
-    assert whats(entry_problems(made, ALLOWANCE, "Two", "digits", DEFENCE)) == [
+    assert whats(entry_problems(made, RULES, "Two", "digits", DEFENCE)) == [
         "A already plays attack on digits; nobody plays both sides (A1)"
     ]
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from orchestrator.domain.licences import is_osi_approved
@@ -11,42 +10,32 @@ from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 from orchestrator.formats.tournament.events import FinalistsPromoted
+from orchestrator.formats.tournament.rules import TournamentRules
 
 _SOURCE_SCHEMES = ("https", "http", "git", "ssh", "git+https", "git+ssh")
 """The URL schemes with which a source can be looked up (A6)."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryLimits:
-    """The limits on submissions: tasks of a person at a time (A1), submissions per team, task and side (A4)."""
-
-    tasks_per_person: int = 3
-    submissions_per_team: int = 3
-
-
-def entry_problems(season: Season, limits: EntryLimits, team: str, task: str, side: Side) -> list[Problem]:
-    """Returns every reason why this team may not submit on this task and side now."""
-    if team not in season.teams:
-        known = ", ".join(sorted(season.teams)) or "none yet"
-        return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
+def entry_problems(season: Season, rules: TournamentRules, team: str, task: str, side: Side) -> list[Problem]:
+    """Returns every reason why a team of the season may not submit on this task and side now (A1, A4)."""
     problems = []
-    if season.count_attempts(team, task, side) >= limits.submissions_per_team:
-        problem = f"{team} has used its {limits.submissions_per_team} submissions for {side} on {task} (A4)"
+    if season.count_attempts(team, task, side) >= rules.submissions_per_team:
+        problem = f"{team} has used its {rules.submissions_per_team} submissions for {side} on {task} (A4)"
         problems.append(Problem("team", problem, "the best of them stands; none can be added"))
     for person in season.people_entering(team, task):
         sides = season.sides_by_task(person)
         if other := sides.get(task, set()) - {side}:
             problem = f"{person.name} already plays {', '.join(sorted(other))} on {task}; nobody plays both sides (A1)"
             problems.append(Problem("team", problem, "withdraw the other submission, or enter without this person"))
-        if task not in sides and len(sides) >= limits.tasks_per_person:
+        if task not in sides and len(sides) >= rules.tasks_per_person:
             problem = f"{person.name} already takes part in {len(sides)} tasks: {', '.join(sorted(sides))} (A1)"
             problems.append(
-                Problem("team", problem, f"at most {limits.tasks_per_person} at a time: withdraw from one first")
+                Problem("team", problem, f"at most {rules.tasks_per_person} at a time: withdraw from one first")
             )
     return problems
 
 
-def membership_problems(season: Season, limits: EntryLimits, team: str, people: Iterable[Person]) -> list[Problem]:
+def membership_problems(season: Season, rules: TournamentRules, team: str, people: Iterable[Person]) -> list[Problem]:
     """Returns every reason why these people may not be this team's members: what it and they play already (A1)."""
     team_sides: dict[str, set[Side]] = {}
     for entry in season.entries.values():
@@ -59,10 +48,10 @@ def membership_problems(season: Season, limits: EntryLimits, team: str, people: 
             if other := person_sides[task] - team_sides[task]:
                 problem = f"{person.name} plays {', '.join(sorted(other))} on {task}, {team} the other side (A1)"
                 problems.append(Problem("team", problem, "withdraw one of the submissions, or leave this person out"))
-        if team_sides and len(every := team_sides.keys() | person_sides.keys()) > limits.tasks_per_person:
+        if team_sides and len(every := team_sides.keys() | person_sides.keys()) > rules.tasks_per_person:
             problem = f"{person.name} would take part in {len(every)} tasks: {', '.join(sorted(every))} (A1)"
             problems.append(
-                Problem("team", problem, f"at most {limits.tasks_per_person} at a time: withdraw from one first")
+                Problem("team", problem, f"at most {rules.tasks_per_person} at a time: withdraw from one first")
             )
     return problems
 

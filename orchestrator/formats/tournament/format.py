@@ -35,7 +35,6 @@ from orchestrator.domain.tasks import Norm, Task
 from orchestrator.domain.text import unequal_numbers
 from orchestrator.errors import Problem
 from orchestrator.formats.tournament import entry_rules
-from orchestrator.formats.tournament.entry_rules import EntryLimits
 from orchestrator.formats.tournament.events import FINAL, INITIAL, FinalistsPromoted
 from orchestrator.formats.tournament.gradient_attacks import GRADIENT_ATTACKS
 from orchestrator.formats.tournament.rules import TournamentRules
@@ -147,14 +146,12 @@ class Tournament(Format[TournamentRules]):
 
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
         """Returns every reason why a team may not submit on a task and side now (rules A1 and A4)."""
-        return entry_rules.entry_problems(season, self._entry_limits(), team, task, side)
+        unknown_team = super().entry_problems(season, team, task, side)
+        return unknown_team or entry_rules.entry_problems(season, self.rules, team, task, side)
 
     def membership_problems(self, season: Season, team: str, people: Iterable[Person]) -> list[Problem]:
         """Returns every reason why these people may not be the members of this team (rule A1)."""
-        return entry_rules.membership_problems(season, self._entry_limits(), team, people)
-
-    def _entry_limits(self) -> EntryLimits:
-        return EntryLimits(self.rules.tasks_per_person, self.rules.submissions_per_team)
+        return entry_rules.membership_problems(season, self.rules, team, people)
 
     def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
         """Returns warnings: a missing licence or source (A6), and that finalists are promoted already (A11, A12)."""
@@ -445,9 +442,14 @@ class Tournament(Format[TournamentRules]):
     def _weighted_terms(
         self, observed: Observations, defence: str, weights: Mapping[str, Decimal]
     ) -> ScoreTerms | None:
-        return _weighted_sum(
-            [(Fraction(w), self._loss_terms(observed, defence, attack)) for attack, w in weights.items()]
-        )
+        total: dict[Cell, Fraction] = {}
+        for attack, weight in weights.items():
+            terms = self._loss_terms(observed, defence, attack)
+            if terms is None:
+                return None
+            for cell, count in terms.items():
+                total[cell] = total.get(cell, Fraction(0)) + Fraction(weight) * count
+        return total or None
 
 
 def finalists(season: Season, task: str) -> FinalistsPromoted | None:
@@ -496,16 +498,6 @@ def _mean_terms(deltas: Sequence[Mapping[Cell, int] | None]) -> ScoreTerms | Non
     # Fractions are slow, and there are few different counts.
     shares = {count: Fraction(count, len(deltas)) for count in set(counts.values())}
     return {cell: shares[count] for cell, count in counts.items()} or None
-
-
-def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -> ScoreTerms | None:
-    total: dict[Cell, Fraction] = {}
-    for weight, terms in parts:
-        if terms is None:
-            return None
-        for cell, share in terms.items():
-            total[cell] = total.get(cell, Fraction(0)) + weight * share
-    return total or None
 
 
 def _score_of_terms(observed: Observations, terms: ScoreTerms) -> Fraction:
