@@ -255,6 +255,10 @@ class Cancelled(SparringError):
     code = "cancelled"
 
 
+MAX_PROBLEMS = 20
+"""The most problems of a submission's files that are listed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem: its place, what is wrong, and the remedy."""
@@ -265,6 +269,13 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def first_problems(problems: Sequence[Problem], place: str) -> list[Problem]:
+    """Returns the first `MAX_PROBLEMS` problems; if there are more, one at `place` counts these."""
+    hidden = len(problems) - MAX_PROBLEMS
+    more = [Problem(place, f"and {hidden} more problems like these")] if hidden > 0 else []
+    return [*problems[:MAX_PROBLEMS], *more]
 
 
 class Rejected(SparringError):

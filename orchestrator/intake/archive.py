@@ -24,15 +24,13 @@ from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member,
 from orchestrator.archives.regular_file import open_regular_file
 from orchestrator.archives.zip_stream import ZipStream
 from orchestrator.domain.text import printable
-from orchestrator.errors import InfrastructureFault, Problem, Rejected
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, first_problems
 from orchestrator.intake import manifest, package
 from orchestrator.intake.ignored_paths import excluded_part
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
 from orchestrator.intake.tar_stream import TarStream
 from orchestrator.tar_format import BLOCK_BYTES
 
-MAX_PROBLEMS = 20
-"""The most problems that are listed; the rest are counted."""
 _PACK_REMEDY = "make it with `sparring submission pack`, and change nothing in it"
 _OTHER_FORMATS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z", b"Rar!": "rar"}
 _REMEDIES = {
@@ -103,9 +101,7 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
                 f"cannot unpack into {folder}: {error}; free space, or correct this, and try again"
             ) from error
     if unpacker.problems:
-        hidden = len(unpacker.problems) - MAX_PROBLEMS
-        more = [Problem("archive", f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(f"archive {printable(path.name)}", unpacker.problems[:MAX_PROBLEMS] + more)
+        raise Rejected(f"archive {printable(path.name)}", first_problems(unpacker.problems, "archive"))
     image = folder / IMAGE
     return UnpackedArchive(
         source=source,

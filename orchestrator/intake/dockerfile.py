@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected
-from orchestrator.intake.archive import MAX_PROBLEMS
+from orchestrator.errors import Problem, Rejected, first_problems
 
 FILE_NAME = "Dockerfile"
 MAX_BYTES = 256 * 1024
@@ -86,9 +85,7 @@ def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *,
     if not reader.stages:
         reader.problems.append(Problem(FILE_NAME, "no FROM", "begin with FROM sparring/base:cpu"))
     if reader.problems:
-        hidden = len(reader.problems) - MAX_PROBLEMS
-        more = [Problem(FILE_NAME, f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(str(path), reader.problems[:MAX_PROBLEMS] + more)
+        raise Rejected(str(path), first_problems(reader.problems, FILE_NAME))
     return Dockerfile(tuple(dict.fromkeys(reader.bases)), reader.arguments)
 
 

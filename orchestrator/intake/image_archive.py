@@ -20,9 +20,9 @@ from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit,
 from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
 from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected
+from orchestrator.errors import Problem, Rejected, first_problems
 from orchestrator.folder_walk import EntryKind, walk_folder
-from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
+from orchestrator.intake.archive import ArchiveBounds
 from orchestrator.intake.tar_stream import TarStream
 from orchestrator.oci.manifests import UnusableImageError, parse_configuration
 from orchestrator.sandboxes.base import ImageLayer
@@ -91,9 +91,7 @@ def read_image_layout(layout: Path, bounds: ArchiveBounds | None = None) -> Imag
     except MalformedArchive as error:
         reader.add_problem(str(error), error.remedy)
     if reader.problems:
-        hidden = len(reader.problems) - MAX_PROBLEMS
-        more = [Problem("image", f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected("image", reader.problems[:MAX_PROBLEMS] + more)
+        raise Rejected("image", first_problems(reader.problems, "image"))
     return parts
 
 

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from orchestrator.archives.member_paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.members import PIECE_BYTES
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected
+from orchestrator.errors import Problem, Rejected, first_problems
 from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
-from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
+from orchestrator.intake.archive import ArchiveBounds
 from orchestrator.intake.ignored_paths import is_excluded
 from orchestrator.tar_format import BLOCK_BYTES
 
@@ -85,9 +85,7 @@ def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree
         problem = f"{size} bytes in {len(files)} files, at most {limits.source} in {limits.members}"
         scan.problems.append(Problem(str(folder), problem, "leave out what playing does not need"))
     if scan.problems:
-        hidden = len(scan.problems) - MAX_PROBLEMS
-        more = [Problem(str(folder), f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(f"folder {folder}", scan.problems[:MAX_PROBLEMS] + more)
+        raise Rejected(f"folder {folder}", first_problems(scan.problems, str(folder)))
     return SourceTree(folder, tuple(files), tuple(sorted(scan.left_out)))
 
 

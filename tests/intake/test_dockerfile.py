@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Rejected
+from orchestrator.errors import MAX_PROBLEMS, Rejected
 from orchestrator.intake import dockerfile
-from orchestrator.intake.archive import MAX_PROBLEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
