@@ -37,7 +37,7 @@ class Adoption:
     written_files: tuple[str, ...]
 
 
-def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
+def adopt_folder(folder: Path, request: AdoptionRequest) -> Adoption:
     """Writes a manifest beside a folder's `metadata.json`, and a Dockerfile and a .dockerignore if it has none.
 
     Raises:
@@ -47,13 +47,13 @@ def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {str(folder)!r}; name the one that holds {nips2017_layout.FILE_NAME}")
     metadata = nips2017_layout.read_metadata(folder)
-    name = wanted.name or re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-_")[:64]
+    name = request.name or re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-_")[:64]
     if not manifest.is_slug(name):
         remedy = "give another with --name: lower case, digits, - and _, at most 64"
         raise UsageError(f"'{printable(name, 80)}' cannot be a submission's name; {remedy}")
-    if wanted.licence and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}", wanted.licence):
-        raise UsageError(f"'{printable(wanted.licence, 80)}' is not an SPDX id; see https://spdx.org/licenses/")
-    texts = _file_texts(metadata, name, wanted)
+    if request.licence:
+        manifest.require_spdx_id(request.licence)
+    texts = _file_texts(metadata, name, request)
     if _exists(folder / manifest.FILE_NAME):
         raise UsageError(f"{folder / manifest.FILE_NAME} already exists; `sparring submission check` tests it")
     missing = {file: text for file, text in texts.items() if not _exists(folder / file)}
@@ -77,8 +77,7 @@ def _file_texts(metadata: Metadata, name: str, request: AdoptionRequest) -> dict
         "name": f'"{name}"',
         "side": metadata.side.value,
         "form": manifest.Form.FILES.value,
-        # Not `sparring/...`: these are the organizers' images, which the same engine may have.
-        "image": "submission/" + re.sub(r"[_-]+", "-", f"{metadata.side}-{name}").strip("-"),
+        "image": manifest.new_image_name(metadata.side, name),
         **({"labels_from": str(request.labels_from)} if request.labels_from else {}),
         **({"licence": f'"{request.licence}"'} if request.licence else {}),
     }

@@ -6,6 +6,7 @@ it differ nevertheless: the builder writes the time into the image, and build st
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +30,10 @@ SOURCE_LABEL = "sparring.source"
 FORMAT_LABEL = "sparring.manifest"
 _OCI = "org.opencontainers.image"
 _CUDA_BASE = {"sparring/base-torch:cpu": "sparring/base-torch:cuda"}
+_SHIPPED_MANIFESTS = (
+    *("images/*/submission.yaml", "examples/demo/submissions/*/*.yaml"),
+    *("examples/warmup/players/*/*.yaml", "examples/query/players/*/*.yaml"),
+)
 _WITHOUT_NETWORK = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
 _WITH_NETWORK = {"PIP_NO_INDEX": "0"}
 """Overrides the Dockerfile's own default, which is for a build without a network."""
@@ -57,24 +62,24 @@ class PreparedBuild:
     recipe: BuildRequest
 
 
-def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
+def prepare_build(folder: Path, options: ImageBuildOptions) -> PreparedBuild:
     """Checks a folder and returns the request to build its image.
 
     Raises:
         Rejected: with all problems of its manifest, its files and its Dockerfile; or the image's name is taken.
         UsageError: the image has no name, or there is no such flavour.
     """
-    if wanted.flavour not in FLAVOURS:
-        raise UsageError(f"there is no variant {wanted.flavour!r}; the variants are {', '.join(FLAVOURS)}")
+    if options.flavour not in FLAVOURS:
+        raise UsageError(f"there is no variant {options.flavour!r}; the variants are {', '.join(FLAVOURS)}")
     problems: list[Problem] = []
     submission_manifest = _collect_problems(problems, lambda: manifest.read_manifest(folder))
     tree = _collect_problems(problems, lambda: scan_folder(folder))
-    recipe = _collect_problems(problems, lambda: dockerfile.read_dockerfile(folder, network=wanted.network))
+    recipe = _collect_problems(problems, lambda: dockerfile.read_dockerfile(folder, network=options.network))
     ignored = _collect_problems(problems, lambda: dockerignore.read_dockerignore(folder))
     if problems or submission_manifest is None or tree is None or recipe is None or ignored is None:
         raise Rejected(f"folder {folder}", problems)
-    given = _arguments(folder, submission_manifest, recipe, wanted)
-    name = with_tag(wanted.tag, wanted.flavour) or image_tag(folder, submission_manifest, wanted.flavour)
+    given = _arguments(folder, submission_manifest, recipe, options)
+    name = with_tag(options.tag, options.flavour) or image_tag(folder, submission_manifest, options.flavour)
     if (other := shipped_folder_with_image(folder, name)) is not None:
         problem = f"{name} is already the image of {other}, a folder that comes with Sparring"
         remedy = f"give it an `image:` of its own in {manifest.FILE_NAME}, or --tag"
@@ -82,10 +87,10 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
     request = BuildRequest(
         context=_context(tree, ignored),
         tag=name,
-        bases=dockerfile.read_dockerfile(folder, given, network=wanted.network).bases,
+        bases=dockerfile.read_dockerfile(folder, given, network=options.network).bases,
         arguments=given,
-        labels=_labels(submission_manifest, tree, wanted.revision),
-        network=wanted.network,
+        labels=_labels(submission_manifest, tree, options.revision),
+        network=options.network,
     )
     return PreparedBuild(submission_manifest, tree, request)
 
@@ -118,18 +123,10 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
     A copy of a baseline has the same `image:` in its manifest, and must not take the name from the baseline.
     """
     repository = image.rpartition(":")[0] or image
-    for manifest_paths in (
-        resources.resource_path().glob("images/*/submission.yaml"),
-        resources.resource_path().glob("examples/demo/submissions/*/*.yaml"),
-        resources.resource_path().glob("examples/warmup/players/*/*.yaml"),
-        resources.resource_path().glob("examples/query/players/*/*.yaml"),
-    ):
-        for path in manifest_paths:
-            if (
-                manifest.read_manifest(path.parent).image.partition(":")[0] == repository
-                and path.parent != folder.resolve()
-            ):
-                return path.parent
+    for path in chain.from_iterable(map(resources.resource_path().glob, _SHIPPED_MANIFESTS)):
+        shipped = path.parent
+        if manifest.read_manifest(shipped).image.partition(":")[0] == repository and shipped != folder.resolve():
+            return shipped
     return None
 
 

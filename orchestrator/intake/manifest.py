@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.text import reject_control_characters, reject_nul
-from orchestrator.errors import Problem, Rejected
+from orchestrator.domain.text import printable, reject_control_characters, reject_nul
+from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import nips2017_layout
 from orchestrator.intake.yaml_file import YamlFile
 
@@ -92,11 +92,9 @@ def read_manifest(folder: Path) -> Manifest:
             problems += error.problems
     if problems or parsed is None:
         raise Rejected(str(path), problems)
-    return (
-        parsed
-        if parsed.command
-        else parsed.model_copy(update={"command": nips2017_layout.adapter_command(parsed.labels_from)})
-    )
+    if parsed.command:
+        return parsed
+    return parsed.model_copy(update={"command": nips2017_layout.adapter_command(parsed.labels_from)})
 
 
 def _cross_key_problems(file: YamlFile) -> list[Problem]:
@@ -122,6 +120,17 @@ def _cross_key_problems(file: YamlFile) -> list[Problem]:
         remedy = f"leave one of them out, or end the command with {nips2017_layout.LABELS_FROM_OPTION} 1"
         problems.append(file.problem_at(("labels_from",), "has no effect beside a `command`", remedy))
     return problems
+
+
+def require_spdx_id(licence: str) -> None:
+    """Raises UsageError for a text that cannot be the SPDX id of a licence (A6)."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}", licence):
+        raise UsageError(f"'{printable(licence, 80)}' is not an SPDX id; see https://spdx.org/licenses/")
+
+
+def new_image_name(side: Side, name: str) -> str:
+    """Returns the name of a new submission's image: not `sparring/...`, since the engine may have the organizers'."""
+    return "submission/" + re.sub(r"[_-]+", "-", f"{side}-{name}").strip("-")
 
 
 def is_slug(text: str) -> bool:

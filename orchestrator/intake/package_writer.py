@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.archives.decompress import PieceReader
-from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, MemberKind
+from orchestrator.archives.members import MalformedArchive, MemberKind
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.errors import InfrastructureFault, UsageError
 from orchestrator.folder_walk import EntryKind, walk_folder
@@ -184,11 +184,8 @@ def _store_layer(files: dict[str, Path], name: str, blobs: Path) -> Path:
     path = files[name]
     if path.parent == blobs:
         return path
-    checksum = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
-            checksum.update(piece)
-    files[name] = blobs / checksum.hexdigest()
+        files[name] = blobs / hashlib.file_digest(file, "sha256").hexdigest()
     path.rename(files[name])
     return files[name]
 

@@ -4,7 +4,6 @@ A template consists of the files in `images/templates/shared/`, in `FRAMEWORK/` 
 `FRAMEWORK/defence/`; later files replace earlier ones of the same name.
 """
 
-import re
 import shlex
 import shutil
 import stat
@@ -35,7 +34,6 @@ A build has no network. Before the first one, download the packages that `requir
 {DOWNLOAD_WHEELS}
 ```"""
 _MORE_PACKAGES = " To add packages\nto it: `sparring explain submit-an-attack#5-in-a-container`."
-_SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
 
 
 class Framework(StrEnum):
@@ -83,32 +81,31 @@ class Scaffold:
     commands: tuple[str, ...]
 
 
-def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
+def create_submission(request: ScaffoldRequest, folder: Path) -> Scaffold:
     """Writes a submission's folder, completely or not at all; `folder` may exist if it is empty.
 
     Raises:
         UsageError: the name or the licence is invalid, the framework has no template for this side, or the folder is
             not empty or cannot be written.
     """
-    if not manifest.is_slug(wanted.name):
+    if not manifest.is_slug(request.name):
         remedy = "begin with a letter or digit, then lower case, digits, - and _, at most 64"
-        raise UsageError(f"'{printable(wanted.name, 80)}' cannot be a submission's name; {remedy}")
-    if not _SPDX_ID.fullmatch(wanted.licence):
-        raise UsageError(f"'{printable(wanted.licence, 80)}' is not an SPDX id; see https://spdx.org/licenses/")
-    if wanted.side not in wanted.framework.sides:
-        raise UsageError(f"{wanted.framework} is a library of attacks and has no template for a {wanted.side}")
+        raise UsageError(f"'{printable(request.name, 80)}' cannot be a submission's name; {remedy}")
+    manifest.require_spdx_id(request.licence)
+    if request.side not in request.framework.sides:
+        raise UsageError(f"{request.framework} is a library of attacks and has no template for a {request.side}")
     place = str(folder)
     try:
         folder = folder.resolve()
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise UsageError(f"{folder} is there already and not empty; give another name, or another --out")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{wanted.name}.", dir=folder.parent) as beside:
-            file_names = _write_template(wanted, Path(beside), folder.name)
+        with tempfile.TemporaryDirectory(prefix=f".{request.name}.", dir=folder.parent) as beside:
+            file_names = _write_template(request, Path(beside), folder.name)
             _move_into_place(Path(beside), folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror or error}; give another --out") from error
-    return Scaffold(folder, file_names, _player_file(wanted), _next_commands(wanted, place))
+    return Scaffold(folder, file_names, _player_file(request), _next_commands(request, place))
 
 
 def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
@@ -124,8 +121,7 @@ def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple
     _fill_template(
         folder / manifest.FILE_NAME,
         name=_yaml_text(request.name),
-        # Not `sparring/...`: these are the organizers' images, which the same engine may have.
-        image="submission/" + re.sub(r"[_-]+", "-", f"{request.side}-{request.name}").strip("-"),
+        image=manifest.new_image_name(request.side, request.name),
         licence=_yaml_text(request.licence),
     )
     _fill_template(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from orchestrator import tar_format
 from orchestrator.archives.members import PACK_PLAINLY, PIECE_BYTES, MalformedArchive, Member, MemberKind
-from orchestrator.tar_format import PaxRecord, TarDefect, TarDefectError, TarHeader
+from orchestrator.tar_format import TarDefect, TarDefectError, TarHeader
 
 _MAX_EXTENSION_BYTES = 64 * 1024
 _MAX_RECORDS = 100
@@ -148,7 +148,9 @@ class _StrictRules:
         if (kind == tar_format.RECORDS and self._records) or key in self._long_names:
             raise MalformedArchive("two extended headers for one member")
         if kind == tar_format.GLOBAL_RECORDS:
-            _refuse_global(_unique_records(data))
+            if _unique_records(data).keys() - {"comment"}:  # a comment, as of `git archive`, changes no member
+                remedy = "pack it with GNU tar, bsdtar or git archive"
+                raise MalformedArchive("an extended header for all members", remedy)
         elif kind == tar_format.RECORDS:
             self._records = _unique_records(data)
         else:
@@ -198,28 +200,14 @@ def _unique_records(data: bytes) -> dict[str, bytes]:
     """Returns the records of a pax header, each name once."""
     records: dict[str, bytes] = {}
     for record in tar_format.pax_records(data):
-        name = _record_name(record)
+        if not record.equals or len(record.digits) > _MAX_LENGTH_DIGITS:
+            raise TarDefectError(TarDefect.RECORD)
+        name = record.key.decode("utf-8", "replace")
         if name in records or len(records) == _MAX_RECORDS:
             raise MalformedArchive("an extended header with a record twice, or with too many")
-        _require_known(name)
+        if name.startswith(tar_format.SPARSE_RECORD) or not (name in _STANDARD or _VENDOR.fullmatch(name)):
+            raise MalformedArchive(f"an extended header with the record {name[:40]!r}", "pack plain files and folders")
         records[name] = record.value
     if records.get("hdrcharset", b"BINARY") not in _UTF_8:
         raise MalformedArchive("names in another encoding than UTF-8")
     return records
-
-
-def _record_name(record: PaxRecord) -> str:
-    if not record.equals or len(record.digits) > _MAX_LENGTH_DIGITS:
-        raise TarDefectError(TarDefect.RECORD)
-    return record.key.decode("utf-8", "replace")
-
-
-def _require_known(name: str) -> None:
-    if name.startswith(tar_format.SPARSE_RECORD) or not (name in _STANDARD or _VENDOR.fullmatch(name)):
-        raise MalformedArchive(f"an extended header with the record {name[:40]!r}", "pack plain files and folders")
-
-
-def _refuse_global(records: Mapping[str, bytes]) -> None:
-    """Refuses global headers, which change all later members; allows one with only a comment, by `git archive`."""
-    if records.keys() - {"comment"}:
-        raise MalformedArchive("an extended header for all members", "pack it with GNU tar, bsdtar or git archive")

@@ -184,7 +184,7 @@ class TrialMatch:
         limit = context.limits.perturb_limit(len(pixels))
         self._note_share(spent / limit)
         asked = f", {broker.record.queries.sum()} queries, answered with the true labels" if broker else ""
-        return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s{asked}"
+        return f"{counted_noun(len(pixels), 'picture')} in {spent:.2f} s of {limit:g} s{asked}"
 
     def _classify(self, player: Player, pixels: Pixels) -> str:
         limits, clock = self._context.limits, self._context.clock
@@ -201,7 +201,7 @@ class TrialMatch:
             answers += [ABSTAINED if label is None else label for label in answered.labels]
         self._observed.answers = answers
         batch_text = f"{limits.classify_batch} a question, which may take {limits.classify_seconds:g} s"
-        return f"{_pictures_text(len(pixels))} in {total:.2f} s, {batch_text}"
+        return f"{counted_noun(len(pixels), 'picture')} in {total:.2f} s, {batch_text}"
 
     def _check_limits(self) -> None:
         """Adds the step on the answers: an attack's examples must pass the gate, a defence's answers are counted."""
@@ -210,7 +210,7 @@ class TrialMatch:
             names = [task.classes[answer] for answer in self._observed.answers if answer >= 0]
             abstained = len(self._observed.answers) - len(names)
             detail = (
-                f"{_pictures_text(len(names))} answered, {abstained} abstained, "
+                f"{counted_noun(len(names), 'picture')} answered, {abstained} abstained, "
                 f"{counted_noun(len(set(names)), 'different class', 'different classes')}"
             )
             self._add_passed(LIMITS_STEP, detail, self._constant_answer_warning())
@@ -222,7 +222,7 @@ class TrialMatch:
             counts = [
                 f"{int((examples.forfeits == forfeit).sum())} {_FORFEIT_REMEDIES[forfeit][0]}" for forfeit in refused
             ]
-            problem = f"of {_pictures_text(len(examples.forfeits))} {', '.join(counts)}"
+            problem = f"of {counted_noun(len(examples.forfeits), 'picture')} {', '.join(counts)}"
             self._add_step(CheckStep(LIMITS_STEP, False, f"budget {budget}", problem, _FORFEIT_REMEDIES[refused[0]][1]))
             return
         largest = float(np.nanmax(examples.distances))
@@ -276,7 +276,8 @@ class TrialMatch:
         self._reproducible_step(differ, len(first) or len(examples.forfeits if examples else ()))
 
     def _reproducible_step(self, differ: int, count: int) -> None:
-        detail = f"{count - differ} of {_pictures_text(count)} the same in a fresh sandbox"
+        pictures = counted_noun(count, "picture")
+        detail = f"{count - differ} of {pictures} the same in a fresh sandbox"
         if not differ:
             self._add_passed(REPLAY_STEP, detail)
         elif self.is_attack and not self._context.replay.attacks:
@@ -286,7 +287,7 @@ class TrialMatch:
         else:
             basis = "the seed in hello" if self.is_attack else "the picture alone"
             source = f"let everything follow from {basis}: fix seeds, no clock, no files, no memory of other pictures"
-            self._add_step(CheckStep(REPLAY_STEP, False, detail, f"{differ} of {_pictures_text(count)} differ", source))
+            self._add_step(CheckStep(REPLAY_STEP, False, detail, f"{differ} of {pictures} differ", source))
 
     def _usage_step(self) -> None:
         limits = self._context.limits
@@ -336,7 +337,3 @@ def noise_pictures(task: Task, count: int) -> Samples:
     chance = np.random.default_rng(count)
     pixels = chance.integers(0, 256, (count, *task.shape), dtype=np.uint8)
     return Samples(pixels, np.arange(count, dtype=np.int64) % len(task.classes), task.classes)
-
-
-def _pictures_text(count: int) -> str:
-    return "1 picture" if count == 1 else f"{count} pictures"
