@@ -85,20 +85,31 @@ def _limits(part: Any) -> list[float]:
     return [float(limit) for limit in found if limit is not None]
 
 
+def _below(prefix: str, expected: dict[str, Any]) -> dict[str, Any]:
+    """Returns the default of each key below a prefix such as `task.*`, by the rest of the key."""
+    start = prefix.removesuffix("*")
+    return {key.removeprefix(start): field.get_default() for key, field in expected.items() if key.startswith(start)}
+
+
 def agree(table: str, expected: dict[str, Any]) -> None:
-    """Asserts that a table has a row for each key, and that its range and its default are the field's own."""
-    written = {words(row[0])[0]: row[2] for row in rows(table) if words(row[0])}
-    assert set(written) == set(expected)
-    for row in (row for row in rows(table) if words(row[0])):
-        bounds = re.match(r"([\d.]+) to ([\d.]+)", row[1].replace(",", ""))
-        limits = [limit for part in expected[words(row[0])[0]].metadata for limit in _limits(part)]
-        assert not bounds or len(limits) < 2 or limits == [float(bounds[1]), float(bounds[2])], row[0]
-    for key, cell in written.items():
-        field = expected[key]
-        if field.is_required() or cell == "see below":
-            assert field.is_required() == (cell == "required"), key
+    """Asserts that a table has a row for each key, and that its range and its default are the field's own.
+
+    A row such as `tasks.*` says that the keys below are those of another row, such as `task.*`.
+    """
+    written = {words(row[0])[0]: row for row in rows(table) if words(row[0])}
+    same = {key: words(written.pop(key)[1])[0] for key in list(written) if key.endswith(".*")}
+    for key, other in same.items():
+        assert _below(key, expected) == _below(other, expected) != {}, key
+    left = {key: field for key, field in expected.items() if not key.startswith(tuple(key[:-1] for key in same))}
+    assert set(written) == set(left)
+    for key, row in written.items():
+        field, bounds = left[key], re.match(r"([\d.]+) to ([\d.]+)", row[1].replace(",", ""))
+        limits = [limit for part in field.metadata for limit in _limits(part)]
+        assert not bounds or len(limits) < 2 or limits == [float(bounds[1]), float(bounds[2])], key
+        if field.is_required() or row[2] == "see below":
+            assert field.is_required() == (row[2] == "required"), key
             continue
-        value = YAML(typ="safe").load(words(cell)[0])
+        value = YAML(typ="safe").load(words(row[2])[0])
         default = field.get_default()
         assert value == default or TypeAdapter(field.rebuild_annotation()).validate_python(value) == default, key
 
