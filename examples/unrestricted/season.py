@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.application.contests import roles, seasons, submission_admission
+from orchestrator.application.contests import roles, season_rounds, seasons, submission_admission
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
@@ -144,7 +144,7 @@ class Play:
     def play(self, name: str) -> None:
         """Plays a round."""
         with seasons.administer(self.path, "desk", lambda: self.now) as admin:
-            seasons.play_round(admin, name, HOW, lambda _: None)
+            season_rounds.play_round(admin, name, HOW, lambda _: None)
 
     def upload(self, *names: str) -> None:
         """Hands pictures in, as files of PNG, the way in which the site and its API take them."""

@@ -14,7 +14,7 @@ import typer
 
 from orchestrator import resources
 from orchestrator.application.baselines import training
-from orchestrator.application.contests import demo_contest, round_requests, seasons
+from orchestrator.application.contests import demo_contest, round_requests, season_rounds, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds, round_record
 from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.cli import (
@@ -197,7 +197,7 @@ def run(
         if before.dry_run:
             with seasons.administer(contest, season_.by) as admin:
                 estimate_output.print_estimates(
-                    seasons.preview_round(admin, phase, options, season_.task), before.price, as_json=as_json
+                    season_rounds.preview_round(admin, phase, options, season_.task), before.price, as_json=as_json
                 )
             return
         folder, round_name = contest, phase
@@ -344,8 +344,8 @@ def _play_season(
 ) -> None:
     with seasons.administer(folder, season_.by) as admin, results_output.progress_bar() as watch:
         with _collect_parked() as fault:
-            seasons.play_round(admin, phase, options, watch, season_.task)
-        results = seasons.latest_results(admin, phase, season_.task)
+            season_rounds.play_round(admin, phase, options, watch, season_.task)
+        results = season_rounds.latest_results(admin, phase, season_.task)
     results_output.print_season(results, as_json=as_json)
     if not as_json:
         results_output.print_if_idle(results, watch)

@@ -13,6 +13,7 @@ from orchestrator.application.contests import (
     promotion,
     report_writer,
     rescoring,
+    season_rounds,
     seasons,
     submission_admission,
 )
@@ -313,7 +314,7 @@ def board(
         head_line = f"head     {admin.head}, entry {admin.entry_count} of the contest's ledger: publish it, or keep it"
         nothing = report_writer.nothing_played(admin)
         stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
-        results = [] if stands else seasons.latest_results(admin, phase, task)
+        results = [] if stands else season_rounds.latest_results(admin, phase, task)
     if stands:
         with open_unrestricted(folder) as contest:
             standing = contest.read(boards)
@@ -352,7 +353,7 @@ def rescore(
         console.refuse_ignored({"--reason": reason}, "it is for --apply or --drop; add one of them, or leave it out")
     with seasons.administer(folder, by) as admin:
         rescored_rounds = rescoring.rescore(admin, task)
-        changed = bool(seasons.changed_rules(admin))
+        changed = bool(rescoring.changed_rules(admin))
         if apply or drop:
             rescoring.record_decision(admin, reason, apply=apply)
     if as_json:

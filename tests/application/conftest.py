@@ -14,7 +14,13 @@ import docker
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import package_submission, promotion, seasons, submission_admission
+from orchestrator.application.contests import (
+    package_submission,
+    promotion,
+    season_rounds,
+    seasons,
+    submission_admission,
+)
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
@@ -130,7 +136,7 @@ class Cup:
     def play(self, phase: str, task: str | None = "quarters") -> list[Results]:
         """Plays a round."""
         with self.desk() as desk:
-            return seasons.play_round(desk, phase, HOW, lambda _: None, task)
+            return season_rounds.play_round(desk, phase, HOW, lambda _: None, task)
 
     def promote(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Promotes submissions to the final round, and returns the attacks and defences."""

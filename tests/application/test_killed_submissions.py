@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import season_rounds
 from orchestrator.domain import contest_events
 
 from .conftest import HOW
@@ -61,7 +61,7 @@ def test_a_submission_killed_at_any_moment_is_handed_in_again(cup) -> None:
             assert [act.name for act in received] in ([], ["second"]), point
 
     with cup.desk() as desk:
-        (played,) = seasons.play_round(desk, "initial", HOW, happens, "quarters")
+        (played,) = season_rounds.play_round(desk, "initial", HOW, happens, "quarters")
     assert played.complete
     assert "second" not in {part.id for part in played.submissions}
     known = [part.image for part in played.submissions]  # the round brought the baselines' files

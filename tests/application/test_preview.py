@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from orchestrator.application.contests import promotion, seasons
+from orchestrator.application.contests import promotion, season_rounds
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
@@ -28,7 +28,7 @@ def entered(cup):
 def preview(cup, phase: str = "initial") -> RunEstimate:
     """Returns what the round would play."""
     with cup.desk() as desk:
-        (found,) = seasons.preview_round(desk, phase, HOW, "quarters")
+        (found,) = season_rounds.preview_round(desk, phase, HOW, "quarters")
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.application.contests import promotion, rescoring, seasons
+from orchestrator.application.contests import promotion, rescoring, season_rounds
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import round_record
 from orchestrator.application.rounds.execution_target import LocalTarget
@@ -113,7 +113,7 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
             raise Cancelled("cancelled")
 
     with played.desk() as desk, pytest.raises(Cancelled):
-        seasons.play_round(desk, "initial", HOW, interrupt, "quarters")
+        season_rounds.play_round(desk, "initial", HOW, interrupt, "quarters")
     results = round_record.compute_results(played.folder.round("initial", "quarters").path)
     assert not results.complete
     assert {job.status for job in results.jobs} == {"finished", "pending"}
@@ -286,7 +286,7 @@ def test_a_round_that_somebody_left_half_played_ends(entered) -> None:
             raise Cancelled("cancelled")
 
     with entered.desk() as desk, pytest.raises(Cancelled):
-        seasons.play_round(desk, "initial", HOW, interrupt, "quarters")
+        season_rounds.play_round(desk, "initial", HOW, interrupt, "quarters")
     leave(entered, "defence_honest", "withdraw")
     (results,) = entered.play("initial")
     assert results.complete

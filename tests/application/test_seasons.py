@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.application.contests import promotion, rescoring, seasons
+from orchestrator.application.contests import promotion, rescoring, season_rounds, seasons
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events, events
@@ -146,14 +146,14 @@ def test_a_contest_lists_the_rounds_that_were_begun(entered) -> None:
 def test_a_preview_needs_no_wall(entered) -> None:
     """Nothing is started, so that it asks for no `--allow-unisolated` where strangers' programs would."""
     with entered.desk() as desk:
-        found = seasons.preview_round(desk, "initial", replace(HOW, allow_unisolated=False), "quarters")
+        found = season_rounds.preview_round(desk, "initial", replace(HOW, allow_unisolated=False), "quarters")
     assert found[0].stages
 
 
 def test_a_round_without_isolation_is_refused_before_it_begins(entered) -> None:
     """On the process backend strangers' programs need the option that allows it; without it nothing is recorded."""
     with entered.desk() as desk, pytest.raises(UsageError, match=r"3 submissions are .* or --allow-unisolated"):
-        seasons.play_round(desk, "initial", replace(HOW, allow_unisolated=False), lambda _: None, "quarters")
+        season_rounds.play_round(desk, "initial", replace(HOW, allow_unisolated=False), lambda _: None, "quarters")
     assert not entered.folder.round("initial", "quarters").exists
 
 
@@ -251,7 +251,7 @@ def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
     entered.play("final")
     with entered.desk() as desk:
         desk.disqualify("defence_constant", "two people, one team")
-        (final,) = seasons.latest_results(desk, only="quarters")
+        (final,) = season_rounds.latest_results(desk, only="quarters")
     row = rows(final, "defences")["defence_constant"]
     assert (row.rank, row.reason) == (None, "disqualified: two people, one team")
     assert {s.id: s.status for s in final.submissions if not s.baseline} == {
@@ -266,12 +266,12 @@ def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
 def test_boards_are_of_the_latest_round_unless_one_is_named(entered) -> None:
     """`board` shows nothing before anything was played, then the latest round of each task."""
     with entered.desk() as desk:
-        assert seasons.latest_results(desk) == []
+        assert season_rounds.latest_results(desk) == []
     entered.play("initial")
     with entered.desk() as desk:
-        assert [results.round for results in seasons.latest_results(desk)] == ["initial"]
+        assert [results.round for results in season_rounds.latest_results(desk)] == ["initial"]
         with pytest.raises(UsageError, match="the round 'final' of quarters was not played"):
-            seasons.latest_results(desk, "final", "quarters")
+            season_rounds.latest_results(desk, "final", "quarters")
 
 
 @pytest.mark.slow
@@ -341,7 +341,7 @@ def test_a_weight_that_is_written_with_decimals_is_no_change(entered) -> None:
     entered.write(initial=rules | {"weights": dict.fromkeys(rules["weights"], 1.0)})
     entered.play("initial")
     with entered.desk() as desk:
-        assert not seasons.changed_rules(desk)
+        assert not rescoring.changed_rules(desk)
 
 
 @pytest.mark.slow
@@ -402,7 +402,7 @@ def test_a_rescoring_is_dropped_as_an_act(entered) -> None:
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
         rescoring.record_decision(desk, "too late for that", apply=False)
-        (results,) = seasons.latest_results(desk)
+        (results,) = season_rounds.latest_results(desk)
     (dropped,) = entered.acts(contest_events.RejudgementDropped)
     assert dropped.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
     assert rows(results, "defences_initial")["defence_constant"].rank == 1
@@ -443,7 +443,7 @@ def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
         here = play_rounds.ready_backend(desk.contest, entered.path / "workspace", HOW)
         other = SimpleNamespace(name=backend, admit=here.admit, image_store=here.image_store)
         with pytest.raises(Rejected) as caught:
-            seasons.task_round(desk, "initial", "quarters", other)
+            season_rounds.task_round(desk, "initial", "quarters", other)
     assert [problem.place for problem in caught.value.problems] == [
         "attack_honest",
         "defence_honest",
@@ -465,7 +465,7 @@ def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
     with pytest.raises(JobsParked, match="defence_constant waits: "):
         entered.play("initial")
     with entered.desk() as desk:
-        (played,) = seasons.latest_results(desk, "initial", "quarters")
+        (played,) = season_rounds.latest_results(desk, "initial", "quarters")
         with pytest.raises(UsageError, match="is not finished"):
             promotion.promote(desk, "quarters")
     assert [part.submission for part in played.waiting] == ["defence_constant"]

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.application.contests import package_submission, report_writer, seasons, submission_admission
+from orchestrator.application.contests import (
+    package_submission,
+    report_writer,
+    season_rounds,
+    seasons,
+    submission_admission,
+)
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
@@ -104,12 +110,12 @@ def test_a_contest_goes_on_while_a_round_is_played(cup) -> None:
             desk.disqualify("defence_constant", "it was copied")
         cup.submit("Late", cup.player("attack_noop"))
         with cup.desk() as desk:
-            (seen,) = seasons.latest_results(desk, "initial", "quarters")
+            (seen,) = season_rounds.latest_results(desk, "initial", "quarters")
             assert not seen.complete
             assert report_writer.write_contest_report(desk).rounds[0].results.ledger == seen.ledger
 
     with cup.desk() as desk:
-        (played,) = seasons.play_round(desk, "initial", HOW, happens, "quarters")
+        (played,) = season_rounds.play_round(desk, "initial", HOW, happens, "quarters")
     assert meanwhile
     assert played.complete
     assert {part.id for part in played.submissions if not part.baseline} == {
@@ -141,11 +147,11 @@ def test_a_round_is_played_by_one(cup) -> None:
     def happens(_: object) -> None:
         if not refused:
             with cup.desk() as desk, pytest.raises(UsageError, match="another orchestrator plays the round") as error:
-                seasons.play_round(desk, "initial", HOW, lambda _: None, "quarters")
+                season_rounds.play_round(desk, "initial", HOW, lambda _: None, "quarters")
             refused.append(error)
 
     with cup.desk() as desk:
-        seasons.play_round(desk, "initial", HOW, happens, "quarters")
+        season_rounds.play_round(desk, "initial", HOW, happens, "quarters")
     assert len(refused) == 1
 
 
@@ -215,7 +221,7 @@ def test_a_season_in_a_database(empty, database_url) -> None:
     assert played.complete
     with empty.desk() as desk:
         desk.withdraw("attack_honest", "we found a mistake")
-        (seen,) = seasons.latest_results(desk, "initial", "quarters")
+        (seen,) = season_rounds.latest_results(desk, "initial", "quarters")
     reasons = {row.submission: row.reason for board in seen.boards for row in board.rows}
     assert reasons["attack_honest"] == "withdrawn: we found a mistake"
     twin = type(empty)(empty.path / "twin", more={"contest": "cup-2"})
@@ -236,7 +242,7 @@ def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> N
     postgresql.copy_contest(cup.folder.path, copied)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with seasons.administer(copied, "desk", cup.clock) as desk:
-        (seen,) = seasons.latest_results(desk)
+        (seen,) = season_rounds.latest_results(desk)
         assert seen == played
         with pytest.raises(StoreFault, match="Read-only file system"):
             desk.withdraw("attack_honest", "we found a mistake")

@@ -125,7 +125,7 @@ def test_a_fault_of_ours_leaves_everything_open(cup, monkeypatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(trial_match_setup, "play_trial_match", lost)
-        patched.setattr(worker.seasons, "play_round", lost)
+        patched.setattr(worker.season_rounds, "play_round", lost)
         with pytest.raises(SandboxLost, match="went away"):
             work(cup)
     assert answers(cup) == []
@@ -146,7 +146,7 @@ def test_a_worker_that_has_pods_alone_leaves_programs_to_others(cup) -> None:
 def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:
     """The round ends only after the arrival was answered, in one worker that goes on until it is stopped."""
     request(cup)
-    answered, real, played = threading.Event(), worker.seasons.play_round, []
+    answered, real, played = threading.Event(), worker.season_rounds.play_round, []
 
     def play(*words):
         arrive(cup, "late")
@@ -160,7 +160,7 @@ def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:
         else:
             at_work.stop.set()
 
-    monkeypatch.setattr(worker.seasons, "play_round", play)
+    monkeypatch.setattr(worker.season_rounds, "play_round", play)
     at_work = Worker(WorkerSettings(cup.folder.path, HOW, clock=cup.clock, on_done=on_done))
     at_work.run()
     assert played == ["arrival", "round"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import promotion, seasons, submission_admission
+from orchestrator.application.contests import promotion, season_rounds, seasons, submission_admission
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds import play_rounds
@@ -107,7 +107,7 @@ class Cup:
     def play(self, phase: str) -> None:
         """Plays a round."""
         with seasons.administer(self.path, "tester") as desk:
-            seasons.play_round(desk, phase, HOW, lambda _: None)
+            season_rounds.play_round(desk, phase, HOW, lambda _: None)
 
     def promote(self) -> None:
         """Promotes submissions by the boards."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator import resources
-from orchestrator.application.contests import roles, seasons, submission_admission
+from orchestrator.application.contests import roles, season_rounds, seasons, submission_admission
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
@@ -167,7 +167,7 @@ class PlayedContest:
     def play(self, name: str) -> None:
         """Plays a round."""
         with seasons.administer(self.path, "desk", self.clock) as admin:
-            seasons.play_round(admin, name, self.how, lambda _: None)
+            season_rounds.play_round(admin, name, self.how, lambda _: None)
 
     def upload(self, picture: str, pixels: np.ndarray, team: str = "foxes") -> None:
         """Submits a picture."""

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import season_rounds, seasons
 from orchestrator.application.rounds.round_progress import JobCounts, ProgressReader
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.plan import Stage
@@ -95,7 +95,7 @@ def played_template(service, request, tmp_path_factory):
     (folder / "contest.yaml").write_text(re.sub(r"(?m)^  (spsa|boundary):.*$", r"  \1: null", text))
     with seasons.administer(folder) as desk:
         desk.add_team("Reds", [contest_events.PersonRecord(id=PERSON, name="Zacharias Canary")])
-        seasons.play_round(desk, "board", HOW, lambda _: None)
+        season_rounds.play_round(desk, "board", HOW, lambda _: None)
     return request.param, folder
 
 

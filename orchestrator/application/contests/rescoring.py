@@ -1,13 +1,15 @@
 """Scores played rounds under changed rules, and records that these rules are applied or dropped (A12)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.application.rounds import play_rounds, round_record
-from orchestrator.domain import contest_events
+from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.submissions import Roster
 from orchestrator.errors import UsageError
 from orchestrator.scoring.results_file import Results, RowPart
 
@@ -47,6 +49,22 @@ def changed_rows(one: RescoredRound) -> list[ChangedRow]:
     return found
 
 
+def changed_rules(admin: ContestAdmin) -> dict[str, tuple[Any, Any]]:
+    """Returns the rules in contest.yaml that differ from the rules in force, as name: (value in force, value in file).
+
+    Rules in force are those by which the played rounds were judged. Empty if nothing was played.
+    """
+    recorded_rules = admin.season.rules or next(
+        (opening.contest["rules"] for opening, _ in _round_openings(admin)), None
+    )
+    now = admin.contest.format.rules
+    before = now if recorded_rules is None else type(now).model_validate(recorded_rules)
+    # Compares values, not texts: a file's 1.0 is 1 in the ledger.
+    changed = [name for name in type(now).model_fields if getattr(now, name) != getattr(before, name)]
+    texts = [rules.model_dump(mode="json") for rules in (before, now)]
+    return {name: (texts[0][name], texts[1][name]) for name in changed}
+
+
 def rescore(admin: ContestAdmin, only: str | None = None) -> list[RescoredRound]:
     """Returns every played round under the rules in force and under the present rules of the contest file.
 
@@ -78,7 +96,7 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
     Raises:
         UsageError: there is no reason, nothing to apply, or played rounds cannot be scored by them; see `rescore`.
     """
-    if apply and not seasons.changed_rules(admin):
+    if apply and not changed_rules(admin):
         raise UsageError(f"the rules in {admin.contest.path} are those in force; there is nothing to apply")
     rules = admin.contest.format.rules.model_dump(mode="json")
     _check_rescorable(admin, rules)
@@ -90,9 +108,9 @@ def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
 
 def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
     """Raises UsageError if played rounds cannot be scored by the contest file's rules; see `rescore`."""
-    for opening, roster in seasons.round_openings(admin):
+    for opening, roster in _round_openings(admin):
         if changed := play_rounds.changed_rules_of_play(
-            admin.contest.format, seasons.complete_rules(admin, opening.contest["rules"]), rules
+            admin.contest.format, _complete_rules(admin, opening.contest["rules"]), rules
         ):
             raise UsageError(
                 f"{', '.join(changed)} decide what is played, not how it is judged: "
@@ -104,3 +122,18 @@ def _check_rescorable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
                 f"the {opening.round} round of {opening.task.name} cannot be judged so: {reasons}; "
                 "name a baseline that played it, or put the rules back"
             )
+
+
+def _round_openings(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
+    """Yields the opening event and the roster of each round that was begun."""
+    for folder in admin.begun_rounds():
+        record, _ = round_record.read_round(folder.path)
+        if record.round.opening is not None:
+            yield record.round.opening, record.round.roster
+
+
+def _complete_rules(admin: ContestAdmin, rules: dict[str, Any]) -> dict[str, Any]:
+    """Returns the rules completed with the defaults that the contest file left out."""
+    kind = type(admin.contest.format.rules)
+    complete: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
+    return complete

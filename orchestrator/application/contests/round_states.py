@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import season_rounds
 from orchestrator.domain.contest_format import RoundOfSeason
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Appeal, RoundRequest, Season
@@ -125,7 +125,7 @@ def round_outlook(contest: Contest, season: Season, state: RoundState, states: S
     """
     entries = [entry for entry in season.entries_of_task(state.task) if entry.is_active]
     baselines = tuple(describe_roster(contest, complete=False))
-    roster = Roster((*baselines, *map(seasons.submission_of, entries)))
+    roster = Roster((*baselines, *map(season_rounds.submission_of, entries)))
     scheduled = set(contest.format.schedule(roster, RoundOfSeason(state.name, state.task, season)))
     of_task = [each for each in states if each.task == state.task]
     earlier = of_task[: [each.name for each in of_task].index(state.name)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.application.contests import arrivals, round_requests, seasons
+from orchestrator.application.contests import arrivals, round_requests, season_rounds, seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
@@ -293,7 +293,9 @@ class Worker:
         if (asked := season.round_requests.get(request)) is None:
             return
         try:
-            seasons.play_round(admin, asked.round, self._settings.options, self._settings.watch, asked.task or None)
+            season_rounds.play_round(
+                admin, asked.round, self._settings.options, self._settings.watch, asked.task or None
+            )
         except Busy:
             raise
         except (Rejected, UsageError) as error:

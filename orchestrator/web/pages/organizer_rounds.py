@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import promotion, rescoring, round_requests, round_states, seasons
+from orchestrator.application.contests import promotion, rescoring, round_requests, round_states
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.ledger_in_words import read_contest_entries
 from orchestrator.application.publishing import bundles, published_bundles
@@ -155,7 +155,7 @@ def rules(visit: Visit) -> HttpResponseBase:
 
         def act(admin: ContestAdmin) -> None:
             with admin.alone():
-                if _digest(seasons.changed_rules(admin)) != form.cleaned_data["shown"]:
+                if _digest(rescoring.changed_rules(admin)) != form.cleaned_data["shown"]:
                     raise UsageError(_CHANGED)
                 rescoring.record_decision(
                     admin, form.cleaned_data["reason"], apply=form.cleaned_data["decision"] == "apply"
@@ -168,7 +168,7 @@ def rules(visit: Visit) -> HttpResponseBase:
     changed: dict[str, tuple[Any, Any]] = {}
     try:
         with visit.site.administer(visit.actor.person) as admin:
-            changed = seasons.changed_rules(admin)
+            changed = rescoring.changed_rules(admin)
             rescored = rescoring.rescore(admin) if changed else []
     except (Rejected, UsageError) as error:  # the file cannot be read, or a board cannot be computed under its rules
         obstacle = str(error)

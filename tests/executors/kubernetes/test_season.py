@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import composition
-from orchestrator.application.contests import seasons, submission_admission
+from orchestrator.application.contests import season_rounds, seasons, submission_admission
 from orchestrator.application.contests.submission_admission import SubmissionRequest
 from orchestrator.application.kubernetes import push_images
 from orchestrator.application.publishing import bundles
@@ -138,7 +138,7 @@ class Season:
     def play(self) -> list:
         """Plays the initial round on the cluster."""
         with seasons.administer(self.path, "desk") as desk:
-            return seasons.play_round(desk, "initial", self.how, lambda _: None)
+            return season_rounds.play_round(desk, "initial", self.how, lambda _: None)
 
     def clear(self) -> None:
         """Takes every name of the images from the engine, and so the images."""
@@ -178,7 +178,7 @@ def test_a_season_is_received_on_docker_and_played_on_a_cluster(season) -> None:
     assert {each.state.value for each in season.push().values()} == {"pushed"}
     assert {each.state.value for each in season.push().values()} == {"present"}
     with seasons.administer(season.path) as desk:
-        [outlook] = seasons.preview_round(desk, "initial", season.how)
+        [outlook] = season_rounds.preview_round(desk, "initial", season.how)
     assert outlook.slots == 3
     assert sum(stage.jobs for stage in outlook.stages) > 0
     [results] = season.play()
