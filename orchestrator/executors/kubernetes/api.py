@@ -4,7 +4,8 @@ A request that failed with a transient error is sent again, with growing pauses 
 until `patience` seconds are over. A permanent error is raised at once:
 
     transient   429, 500, 502, 503, 504; no connection, a broken one, no answer in time; 409 on a create that is not
-                AlreadyExists (a quota that changed meanwhile); 410 on a list, which begins again
+                AlreadyExists (a quota that changed meanwhile); 410 on a list, which begins again; 401 after a request
+                with the same credentials succeeded (a server that starts, a token that was just replaced)
     permanent   400, 401, 403, 404, 405, 413, 415, 422 and all others; an invalid certificate
 
 If only the answer to a request was lost, no harm is done: a second create finds the object, a second delete finds none.
@@ -143,6 +144,7 @@ class Client:
     ) -> None:
         self._client, self.namespace = client, namespace
         self._patience, self._sleep = patience, sleep
+        self._was_accepted = False
 
     @classmethod
     def connect(cls, namespace: str, kubeconfig: Path | None = None, context: str | None = None) -> Self:
@@ -307,9 +309,13 @@ class Client:
 
         response = self._send(method, path, query or {}, body, 0.0)
         try:
-            return ApiResponse(response.status, response.read(), response.headers)
+            answer = ApiResponse(response.status, response.read(), response.headers)
         except (HTTPError, OSError) as error:
             raise TransientApiError(describe_broken_connection(error)) from error
+        if answer.status_code == HTTPStatus.UNAUTHORIZED and self._was_accepted:
+            raise TransientApiError(answer.description)
+        self._was_accepted = self._was_accepted or answer.status_code < HTTPStatus.BAD_REQUEST
+        return answer
 
     def _send(self, method: str, path: str, query: dict[str, str], body: Object | None, extra_seconds: float) -> Any:
         """Returns the response after its head is read. Raises TransientApiError, or ClusterRefused if TLS fails."""

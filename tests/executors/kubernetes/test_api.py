@@ -84,6 +84,14 @@ def test_what_passes_is_asked_again(cluster, api, verb, when, code) -> None:
     assert (answer in (None, False)) == done_before
 
 
+def test_credentials_that_were_good_are_tried_again(cluster, api, slept) -> None:
+    """A server that starts answers 401 before it can verify tokens (kubernetes/kubernetes#65785)."""
+    made(api)
+    cluster.faults.next(401, verb="get", times=2)
+    assert api.read(MAPS, "a") is not None
+    assert len(slept) == 2
+
+
 @pytest.mark.parametrize("after", [True, False])
 def test_a_connection_that_breaks_is_made_again(cluster, api, after) -> None:
     """Before the deed or after it."""
