@@ -293,10 +293,11 @@ def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
         assert one(objects, "LocalQueue", settings.queue)
         assert ClusterSettings.model_validate(YAML(typ="safe").load(held)["cluster"]) == settings
     assert bool(file.sandbox_policy().limits.gpus) == (overlay in {"gpu", "kueue"})
-    built = {
-        YAML(typ="safe").load(path)["image"] for path in resources.resource_path("images").glob("*/submission.yaml")
-    }
-    assert {str(entry.image).rpartition(":")[0] for entry in file.baselines} <= built, "what `make images` tags"
+    folders = resources.resource_path("images").glob("*/submission.yaml")
+    manifests = [YAML(typ="safe").load(path) for path in folders]
+    built = {f"{each['image']}:cpu" for each in manifests}
+    built |= {f"{each['image']}:cuda" for each in manifests if each.get("gpu")}
+    assert {str(entry.image) for entry in file.baselines} <= built, "what `sparring image build` tags"
 
 
 @EACH
