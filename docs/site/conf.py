@@ -89,6 +89,7 @@ navigation = {
                 "docs/statistics",
                 "docs/bundle",
                 "docs/run-on-kubernetes",
+                "docs/web-on-kubernetes",
             ],
         ),
         (

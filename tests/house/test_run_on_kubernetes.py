@@ -1,4 +1,4 @@
-"""What docs/run-on-kubernetes.md says works where it needs no cluster, and speaks of things that are there."""
+"""What the documents on clusters say works where it needs no cluster, and speaks of things that are there."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from orchestrator.cli.app import app
 from .conftest import Block, blocks_of
 from .test_docs import rows, section, words
 
-NAME = "run-on-kubernetes.md"
+NAME, SITE = "run-on-kubernetes.md", "web-on-kubernetes.md"
 NOT_RUN = "not run by the tests: "
 KEYS = {
     "registry",
@@ -29,8 +29,9 @@ KEYS = {
 
 @pytest.fixture
 def blocks(document) -> list[Block]:
-    """The document's blocks of shell."""
-    found = blocks_of(document(NAME))
+    """The blocks of shell of both documents, and of what the one on seasons says about clusters."""
+    season = section(document("seasons.md"), "## Rounds on a cluster")
+    found = [block for text in (document(NAME), document(SITE), season) for block in blocks_of(text)]
     assert {each.kind for each in found} == {"sh"}
     return found
 
@@ -104,9 +105,14 @@ def test_what_is_named_on_the_cluster_is_made(blocks, root) -> None:
 
 def test_every_file_it_speaks_of_is_there(document, root) -> None:
     """Folders and files of k8s/."""
-    named = set(re.findall(r"`(k8s/[\w./-]+)`", document(NAME)))
+    named = set(re.findall(r"`(k8s/[\w./-]+)`", document(NAME) + document(SITE)))
     assert {"k8s/base", "k8s/components/runtimes", "k8s/overlays/kueue/queues.yaml"} <= named
     assert [name for name in named if not (root / name).exists()] == []
+
+
+def test_the_document_stays_short(document) -> None:
+    """Who sets up a cluster reads it whole."""
+    assert len(document(NAME).split()) <= 4500
 
 
 def test_every_wait_has_a_remedy(document) -> None:
