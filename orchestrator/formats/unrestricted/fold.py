@@ -156,6 +156,8 @@ def _defence_tested(state: State, event: events.DefenceTested, at: datetime) -> 
     defence.why = ineligible_because(state, event)
     defence.status = DefenceStatus.REFUSED if defence.why else DefenceStatus.ELIGIBLE
     defence.tested_at, defence.tested_in = at, state.week.id if state.week else ""
+    shown = {each: state.pictures[each].class_name for each in defence.tested_on}
+    defence.tested_as = {picture: name for picture, name in shown.items() if name is not None}
     for picture in () if defence.why else state.awaited_answers(defence):
         state.to_ask.setdefault(state.pictures[picture].week, set()).add(defence.id)
 
@@ -279,6 +281,9 @@ def _decide(state: State, picture: Picture, class_name: str | None, at: datetime
         state.valid.pop(picture.id, None)
     else:
         state.valid[picture.id] = None
+        for defence in state.defences.values():
+            if _is_eligible(defence) and state.awaits_answer(defence, picture):
+                state.to_ask.setdefault(picture.week, set()).add(defence.id)
 
 
 def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> None:
@@ -300,9 +305,6 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     picture.appeals, picture.settled = [], False
     state.unsettled[picture.id] = None
     state.rejected.pop(picture.id, None)
-    for defence in state.defences.values():
-        if _is_eligible(defence) and state.awaits_answer(defence, picture):
-            state.to_ask.setdefault(picture.week, set()).add(defence.id)
 
 
 def _picture_settled(state: State, event: events.PictureSettled, _: datetime) -> None:

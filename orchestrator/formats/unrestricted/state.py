@@ -71,6 +71,8 @@ class Defence:
     why: str = ""
     tested_on: tuple[str, ...] = ()
     """The pictures that were valid when the board found it readable, on which it is tested (U2)."""
+    tested_as: dict[str, str] = field(default_factory=dict)
+    """Those of them that were valid when the test was recorded -> the class that each showed then."""
     tested_at: datetime | None = None
     tested_in: str = ""
     """The week in which it was tested, "" if none was open."""
@@ -299,7 +301,7 @@ class State:
         return bool(others) and wrong <= len(others) // 2
 
     def awaited_answers(self, defence: Defence) -> list[str]:
-        """Returns the public pictures that a defence still has to be asked about. It was tested on none of them.
+        """Returns the public pictures that a defence still has to be asked about.
 
         Each is valid or not settled, because a settled invalid picture is asked about no more.
         """
@@ -326,14 +328,17 @@ class State:
         return defence.status in ANSWERING or (end is not None and picture.received < end)
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
-        """Returns whether a defence still has to be asked about a picture. One that left is asked about no more."""
+        """Returns whether a defence still has to be asked about a picture. One that left is asked about no more.
+
+        Its test covers a picture only as the class that this showed then: a later ruling may find another one (U8).
+        """
         return (
             self.season.entries[defence.id].is_active
             and picture.status is not PictureStatus.RECEIVED
             and not picture.withheld
             and picture.id not in defence.answers
             and not picture.is_rejected
-            and picture.id not in defence.tested_on
+            and not (picture.id in defence.tested_as and picture.class_name in (None, defence.tested_as[picture.id]))
         )
 
     def threatening(self, defence: Defence) -> list[str]:
@@ -421,7 +426,8 @@ class State:
             return False
         if defence.status in (DefenceStatus.RECEIVED, DefenceStatus.READABLE):
             return True
-        return self.answers_at_stage(defence, picture) and picture.id not in defence.tested_on
+        held = picture.class_name is not None and defence.tested_as.get(picture.id) == picture.class_name
+        return self.answers_at_stage(defence, picture) and not held
 
     def worklist(self, defence: Defence) -> list[str]:
         """Returns the pictures whose rejection a board member has to confirm before a defence's prize (U11)."""

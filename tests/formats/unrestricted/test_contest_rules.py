@@ -249,6 +249,32 @@ def test_u7_a_fault_is_an_abstention_unless_the_rules_make_it_a_break(on_fault, 
     assert (contest.state.defences["d1"].status == "broken") is broken
 
 
+@pytest.mark.parametrize("when", ["before the test", "after the test"])
+def test_u7_a_defence_is_asked_again_if_the_class_of_a_picture_changes_that_it_was_tested_on(when) -> None:
+    """Its test says that no bird was called a bicycle, and nothing of a picture that now is one."""
+    contest = broken_contest()
+    contest.receive_defence("d2", "bears")
+    contest.find_readable("d2", "b1", "b2")
+
+    def overrule(class_name: str | None) -> None:
+        contest.must(contest.vote(f"overrule:{handle(1)}:{class_name or 'invalid'}", "b1", "b2"))
+        decide = (contest.state, contest.now, "desk", handle(1), class_name, "We looked at it.")
+        contest.must(contest.done(commands.overrule(*decide)))
+
+    if when == "before the test":
+        overrule(None)
+    contest.must(contest.test("d2"))
+    if when == "after the test":
+        assert "d2" not in contest.state.weeks_to_ask().get("2027-W03", [])
+        overrule(None)
+        assert "d2" not in contest.state.weeks_to_ask().get("2027-W03", [])
+    overrule(BICYCLE)
+    assert contest.state.weeks_to_ask()["2027-W03"] == ["d2"]
+    contest.must(contest.record_answers("d2", {handle(1): BIRD}))
+    contest.wait(days=3)
+    assert contest.state.defences["d2"].broken_by == [handle(1)]
+
+
 def test_u7_a_break_needs_its_settled_picture() -> None:
     """A break by a picture that may still be appealed against, or of the right class, is not noted."""
     contest = broken_contest()
