@@ -1,5 +1,6 @@
 """Random contests over 40 weeks, in which clocks change twice: what holds at every point of them."""
 
+import random
 import sys
 from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
@@ -24,22 +25,26 @@ WEEKS = 40
 LAST_DAY = "2028-08-31"
 """A day after the weeks in which people do what they like."""
 TEAMS = ("owls", "foxes", "wolves", "cats")
-MEMBERS = ("b1", "b2", "b3", "b4")
+PEOPLE = {"b1": "one@uni.example", "b2": "two@lab.example", "b3": "three@firm.example", "b4": "four@owls.example"}
+MEMBERS = tuple(PEOPLE)
 KINDS = {each.model_fields["kind"].default: each for each in events.EVENT_TYPES}
 RATINGS = (answers(), answers(), answers(BICYCLE), answers(sure=False), answers(side=60), None)
 
 
 class RandomContest(SimulatedContest):
-    """A contest in which people do what they like; what the rules do not allow is refused."""
+    """A contest in which people do what they like; what the rules do not allow is refused.
 
-    def __init__(self) -> None:
+    `order` shuffles the pictures about which a defence is asked at once; without it they come in their own order.
+    """
+
+    def __init__(self, order: random.Random | None = None) -> None:
         super().__init__(
             RULES | {"appeal_days": 14, "last_day": LAST_DAY, "prizes": RULES["prizes"] | {"advances": {30: 10}}},
             datetime(2027, 9, 6, tzinfo=UTC),
         )
-        self.add_board(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example", b4="four@owls.example")
+        self.add_board(**PEOPLE)
         self.add_attackers(*TEAMS)
-        self.counter = 0
+        self.counter, self.order = 0, order
 
     def do(self, action: str, one: int, two: int) -> None:
         """Does one thing; `one` and `two` choose whom and what it is about."""
@@ -86,12 +91,15 @@ class RandomContest(SimulatedContest):
         defence = self.chosen(self.state.defences, one)
         if defence is None:
             return
-        for week in self.state.closed_weeks:
-            awaited = self.state.awaited_answers(self.state.defences[defence])
-            asked = [each for each in awaited if self.state.pictures[each].week == week]
+        for pictures in self.state.closed_weeks.values():
+            asked = [each for each in pictures if self.state.is_asked(self.state.defences[defence], [each])]
             labels = (BIRD, None, BIRD, BICYCLE, BIRD)
-            if given := {each: labels[(int(each, 16) + two) % len(labels)] for each in asked}:
-                self.record_answers(defence, given)
+            given = {each: labels[(int(each, 16) + two) % len(labels)] for each in asked}
+            if self.order is not None:
+                for each in self.order.sample(asked, len(asked)):
+                    self.must(self.record_answers(defence, {each: given[each]}))
+            elif given:
+                self.must(self.record_answers(defence, given))
 
     def do_rate(self, one: int, two: int) -> None:
         """Lets raters answer about what they are asked."""
@@ -155,6 +163,30 @@ class RandomContest(SimulatedContest):
         body = {"member": member, "team": team, "by": by, "reason": "No."}
         self.propose(events.ConflictWaived(actor=by, **body))
 
+    def do_board(self, one: int, two: int) -> None:
+        """Takes the role of the board away, or gives it back and seats the member, also under another name."""
+        member = self.chosen(MEMBERS, one)
+        if member in self.state.board.members:
+            if two % 4 == 0:
+                self.revoke_board(PEOPLE[member])
+            return
+        self.grant_board(PEOPLE[member])
+        assert self.seat("other", PEOPLE[member]) != []
+        self.must(self.seat(member, PEOPLE[member]))
+        self.tick()
+
+    def do_outside(self, one: int, two: int) -> None:
+        """Seats somebody from outside for a case, or takes the role away again."""
+        name, waiting = f"x{one % 3}", [f"appeal:{each}" for each in self.state.open_appeals]
+        waiting += [f"overrule:{each}" for each in self.state.rejected]
+        if (case := self.chosen(waiting, two)) and name not in self.state.board.seated:
+            self.grant_board(f"{name}@far.example")
+            self.seat(name, f"{name}@far.example", case)
+            for outcome in (BIRD, "invalid"):
+                self.vote(f"{case}:{outcome}", name)
+        elif two % 2:
+            self.revoke_board(f"{name}@far.example")
+
     def do_organize(self, one: int, two: int) -> None:
         """Makes somebody an organizer."""
         if one % 5 == 0:
@@ -211,6 +243,15 @@ class RandomContest(SimulatedContest):
             if not is_recused(self.state, "b4", teams, self.now):
                 assert "owls" not in teams or self.state.board.conflicts["b4", "owls"]
         assert self.tick() == []
+        assert {*self.state.board.seated.values()} <= self.state.board_keys()
+        for each in self.state.defences.values():
+            held = [books.balance(f"{account}:{each.id}") for account in ("reserved", "stake")]
+            if (
+                each.staked_at is not None
+                and not any(held)
+                and self.state.held_for(each, self.state.rules.days_unbroken)
+            ):
+                assert self.state.worklist(each) == []  # its stake went back
         self.holds_of_what_waits()
 
     def holds_of_what_waits(self) -> None:
@@ -243,9 +284,9 @@ STEPS = st.lists(
 )
 
 
-def played(steps, *, late: bool) -> RandomContest:
+def played(steps, *, late: bool, order: random.Random | None = None) -> RandomContest:
     """Returns a contest after these steps, spread over 40 weeks; where time is late, nothing runs in between."""
-    contest = RandomContest()
+    contest = RandomContest(order)
     for action, one, two in [("publish", 1, 1), ("publish", 2, 2), *steps]:
         contest.do(action, one, two)
         pause = timedelta(weeks=WEEKS) / len(steps)
@@ -278,6 +319,10 @@ def test_what_holds_in_every_contest(steps, late) -> None:
     own = [event for event, _ in contest.ledger]
     paid = [event.award for event in own if isinstance(event, events.PrizePaid)]
     assert len(paid) == len(set(paid))
+    for event, at in contest.ledger:
+        if isinstance(event, events.AppealRuled) and "The panel finds: undecided" in event.reason:
+            end = contest.state.appeals[event.appeal].rated_at + timedelta(days=contest.state.rules.appeal_days)
+            assert at >= end
     votes = [event.vote for event in own if getattr(event, "vote", None)]
     assert not [each for each in votes if {*each.in_favour, *each.against} - {*each.eligible}]
     assert not [each for each in votes if {*each.eligible} & each.recused.keys()]
@@ -301,6 +346,22 @@ def test_a_contest_that_runs_late_breaks_the_same_defences() -> None:
     ]
     assert punctual.state.closed_weeks == late.state.closed_weeks
     assert any(each.broken_by for each in late.state.defences.values())
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(STEPS, st.randoms(use_true_random=False))
+def test_nothing_depends_on_the_order_in_which_pictures_are_asked_about(steps, order) -> None:
+    """The same defences are broken by the same pictures, and the same money moves."""
+    one, other = played(steps, late=False), played(steps, late=False, order=order)
+    found = []
+    for contest in (one, other):
+        contest.finish()
+        assert contest.state.is_over
+        defences = contest.state.defences.values()
+        transfers = {(each.id, each.target, each.amount) for each in contest.state.books.transfers.values()}
+        found.append(([(each.status, {*each.broken_by}, each.answers) for each in defences], transfers))
+    assert found[0] == found[1]
 
 
 def calls_to_fold(weeks: int) -> int:
