@@ -4,14 +4,14 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from orchestrator.errors import UsageError
 
 
 @contextmanager
-def open_regular_file(path: Path) -> Iterator[BinaryIO]:
+def open_regular_file(path: Path) -> Iterator[BufferedReader]:
     """Opens a regular file. It does not block on a FIFO or a device.
 
     Raises:

@@ -19,14 +19,11 @@ the task's pixels, one file, and the zip's list of members.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from orchestrator.archives.members import PIECE_BYTES
 from orchestrator.archives.regular_file import open_regular_file
 from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import PictureFormat
@@ -79,23 +76,19 @@ class PictureLayout:
         return (self.channels, self.height, self.width)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PictureArchive:
     """The pictures of an entry.
 
     Attributes:
         pixels: u8 [n, c, h, w], in the task's order.
         digest: the `sha256:...` of the file.
-        pixels_digest: the `sha256:...` of the pixels' bytes, in C order.
-        formats: the number of pictures of each format.
         decoder: the libraries that decoded them and their versions: other ones may differ by a step of 1/255.
     """
 
     pixels: Pixels
     digest: str
-    pixels_digest: str
-    formats: Mapping[PictureFormat, int]
-    decoder: Mapping[str, str]
+    decoder: str
 
 
 def read_picture_archive(path: Path, layout: PictureLayout) -> PictureArchive:
@@ -109,20 +102,12 @@ def read_picture_archive(path: Path, layout: PictureLayout) -> PictureArchive:
     problems = ProblemList()
     entry = _Entry(layout, bounds, problems)
     roots = {labels.FILE_NAME, array_file.FILE_NAME, *(name.split("/")[0] for name in layout.names)}
-    checksum = hashlib.sha256()
     with open_regular_file(path) as file:
-        for piece in iter(lambda: file.read(PIECE_BYTES), b""):
-            checksum.update(piece)
+        digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         if visit_files(file, bounds, roots, problems, entry.take):
             entry.finish()
     problems.raise_if_any(f"pictures {printable(path.name)}")
-    return PictureArchive(
-        pixels=entry.pixels,
-        digest=f"sha256:{checksum.hexdigest()}",
-        pixels_digest=f"sha256:{hashlib.sha256(entry.pixels.data).hexdigest()}",
-        formats=dict(entry.formats),
-        decoder=decoder_versions(),
-    )
+    return PictureArchive(entry.pixels, digest, decoder_versions())
 
 
 class _Entry:
@@ -131,7 +116,6 @@ class _Entry:
     def __init__(self, layout: PictureLayout, bounds: PictureBounds, problems: ProblemList) -> None:
         self._layout, self._bounds, self._problems = layout, bounds, problems
         self.pixels: Pixels = np.zeros((len(layout.names), *layout.shape), np.uint8)
-        self.formats: Counter[PictureFormat] = Counter()
         self._positions = _accepted_names(layout)
         self._seen = np.zeros(len(layout.names), bool)
         self._array_seen = False
@@ -178,8 +162,7 @@ class _Entry:
         self._seen[position] = True
         if file.size > self._bounds.file_bytes:
             raise PictureRefused(f"{file.size} bytes, at most {self._bounds.file_bytes}", "save it without metadata")
-        self.pixels[position], found = decode_picture(file.read(), self._layout.formats, self._layout.shape)
-        self.formats[found] += 1
+        self.pixels[position], _ = decode_picture(file.read(), self._layout.formats, self._layout.shape)
 
     def _take_array(self, file: ZippedFile) -> None:
         self._array_seen = True
@@ -188,7 +171,6 @@ class _Entry:
         if file.size > most:
             raise PictureRefused(f"{file.size} bytes, at most {most}", f"store the task's {shape[0]} pictures as uint8")
         self.pixels = array_file.read_array_file(file.read(), shape)
-        self.formats[PictureFormat.NPZ] = shape[0]
 
     def _compare_labels(self, file: ZippedFile) -> None:
         most = _MAX_LABEL_LINE_BYTES * (1 + len(self._layout.names))

@@ -1,31 +1,15 @@
 """Reads entries of pictures in the layout that their task requires (rule C2)."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import PictureFormat
 from orchestrator.errors import Problem, Rejected
 from orchestrator.intake.contest_file import Contest
-from orchestrator.intake.picture_archive import PictureLayout, read_picture_archive
+from orchestrator.intake.picture_archive import PictureArchive, PictureLayout, read_picture_archive
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EntryPictures:
-    """The pictures of one entry.
-
-    Attributes:
-        pixels: u8 [n, c, h, w], in the task's order.
-        digest: the archive's digest.
-        decoder: the libraries that decoded them, with their versions.
-    """
-
-    pixels: Pixels
-    digest: str
-    decoder: str
-
-
-def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -> EntryPictures:
+def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -> PictureArchive:
     """Returns the pictures that were submitted for a task, by default for the only one.
 
     Raises:
@@ -36,10 +20,7 @@ def read_entry_pictures(path: Path, contest: Contest, task: str | None = None) -
     if not formats:
         problem = f"the format {contest.file.format} takes programs, not pictures"
         raise Rejected(f"pictures {path.name}", [Problem("pictures", problem, "submit a folder or an image")])
-    layout = task_layout(contest.load_samples(task), formats)
-    archive = read_picture_archive(path, layout)
-    decoder = ", ".join(f"{name} {version}" for name, version in archive.decoder.items())
-    return EntryPictures(archive.pixels, archive.digest, decoder)
+    return read_picture_archive(path, task_layout(contest.load_samples(task), formats))
 
 
 def task_layout(samples: Samples, formats: tuple[PictureFormat, ...]) -> PictureLayout:

@@ -28,12 +28,10 @@ class Intervals:
     Args:
         low: lower limits, f64 [...].
         high: upper limits, of the same shape; never below `low`.
-        level: the probability that such an interval covers the true value.
     """
 
     low: Floats
     high: Floats
-    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +48,13 @@ class Comparison:
 
     Args:
         p_values: f64 [m, m], adjusted for all comparisons of the leaderboard; symmetric, 1 on the diagonal.
-        better: bool [m, m]; `better[i, j]` says that row i is better than row j, significantly at `level`.
-        ranges: one for each row; with probability `level` all of them contain the true ranks.
-        level: one minus the probability of any wrong `better` on the leaderboard.
+        better: bool [m, m]; `better[i, j]` says that row i is significantly better than row j.
+        ranges: one for each row; with the probability of the level all of them contain the true ranks.
     """
 
     p_values: Floats
     better: NDArray[np.bool_]
     ranges: tuple[RankRange, ...]
-    level: float
-
-    def neighbour_p_values(self) -> tuple[float, ...]:
-        """Returns the adjusted p-values of each row and the next, m - 1 of them, if rows were given in board order."""
-        return tuple(float(p) for p in np.diagonal(self.p_values, offset=1))
 
 
 def accuracy_intervals(held: ArrayLike, total: int, *, level: float = CONFIDENCE_LEVEL) -> Intervals:
@@ -87,7 +79,7 @@ def accuracy_intervals(held: ArrayLike, total: int, *, level: float = CONFIDENCE
     middle = (share + square / (2 * total)) / (1 + square / total)
     spread = np.sqrt((share * (1 - share) + square / (4 * total)) * square / total) / (1 + square / total)
     low, high = np.where(counts == 0, 0.0, middle - spread), np.where(counts == total, 1.0, middle + spread)
-    return Intervals(low, high, level)
+    return Intervals(low, high)
 
 
 def delta_intervals(clean: ArrayLike, attacked: ArrayLike, *, level: float = CONFIDENCE_LEVEL) -> Intervals:
@@ -176,7 +168,7 @@ def compare_rows(
     ahead[first, second], ahead[second, first] = statistics, -statistics
     better = (p_values <= 1 - level) & (ahead > 0 if more_is_better else ahead < 0)
     ranges = [RankRange(1 + int(better[:, row].sum()), rows - int(better[row].sum())) for row in range(rows)]
-    return Comparison(p_values, better, tuple(ranges), level)
+    return Comparison(p_values, better, tuple(ranges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +198,7 @@ class _Sums:
         low, high = (
             np.asarray(np.clip(limit, -1.0, 1.0) * largest, np.float64) for limit in (mean - width, mean + width)
         )
-        return Intervals(low, high, level)
+        return Intervals(low, high)
 
     def _regularised_mean_and_error(self) -> tuple[Floats, Floats]:
         """Returns the mean and standard error over the pictures and two added ones, +size and -size.

@@ -66,14 +66,14 @@ def format_of(data: bytes) -> PictureFormat | None:
     return PictureFormat.PNG if data.startswith(png.MAGIC) else None
 
 
-def decoder_versions() -> dict[str, str]:
+def decoder_versions() -> str:
     """Returns the libraries that decode pictures, with versions: two decoders may differ by a step of 1/255."""
     import PIL  # noqa: PLC0415  every command imports this module, and few need Pillow
     from PIL import features  # noqa: PLC0415
 
     turbo = features.version("libjpeg_turbo")
-    library = ("libjpeg_turbo", turbo) if turbo else ("libjpeg", features.version("jpg") or "unknown")
-    return {"pillow": PIL.__version__, library[0]: library[1]}
+    library = f"libjpeg_turbo {turbo}" if turbo else f"libjpeg {features.version('jpg') or 'unknown'}"
+    return f"pillow {PIL.__version__}, {library}"
 
 
 def _plain_picture(data: bytes, formats: Collection[PictureFormat]) -> PlainPicture:

@@ -8,7 +8,7 @@ from orchestrator.application.contests.submission_admission import SubmissionReq
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.errors import Rejected
-from orchestrator.intake.picture_entries import EntryPictures
+from orchestrator.intake.picture_archive import PictureArchive
 
 CONTEST = """sparring: 1
 contest: digits
@@ -36,7 +36,7 @@ def submit(desk, value: int, team: str = "Reds"):
     """Submits pictures that are all of one value."""
     shape = desk.contest.load_samples().pixels.shape
     request = SubmissionRequest(team, "digits", name=f"n{value}")
-    pictures = EntryPictures(np.full(shape, value, np.uint8), f"sha256:{value:064x}", "none")
+    pictures = PictureArchive(np.full(shape, value, np.uint8), f"sha256:{value:064x}", "none")
     return picture_submission.admit_pictures(desk, request, lambda: pictures)
 
 

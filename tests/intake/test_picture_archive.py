@@ -640,10 +640,7 @@ def test_pictures_come_in_the_order_of_the_task(read) -> None:
     assert (found.pixels == np.stack(decoded).transpose(0, 3, 1, 2)).all()
     assert (found.pixels.dtype, found.pixels.flags.c_contiguous) == (np.uint8, True)
     assert found.digest == f"sha256:{hashlib.sha256(data).hexdigest()}"
-    assert found.pixels_digest == f"sha256:{hashlib.sha256(found.pixels.tobytes()).hexdigest()}"
-    assert found.formats == {JPEG: COUNT}
-    assert found.decoder["pillow"] == Image.__version__
-    assert len(found.decoder) == 2
+    assert found.decoder.startswith(f"pillow {Image.__version__}, libjpeg")
 
 
 PNGS = {f"images/{n}.png": encoded(PIXELS[n]) for n in range(COUNT)}
@@ -869,7 +866,6 @@ def test_the_published_pictures_are_read(shared_data, name) -> None:
         texts = archive.read("label.txt").decode().split()[1::2]
     names = tuple(f"images/{position}.jpg" for position in range(500))
     found = read_picture_archive(folder / name, PictureLayout(names, 32, 32, 3, frozenset({JPEG}), tuple(texts)))
-    assert found.formats == {JPEG: 500}
     stated = (folder / "README.md").read_text().split("in index order:\n")[1].split()[0]
     pixels = np.ascontiguousarray(found.pixels.transpose(0, 2, 3, 1))
     assert (hashlib.sha256(pixels).hexdigest() == stated) == (name == "test500.zip")

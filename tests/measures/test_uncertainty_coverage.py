@@ -176,7 +176,7 @@ def test_equals_are_told_apart_in_five_boards_of_a_hundred(cells):
     found = boards(np.random.default_rng(25), same, more_is_better=True)
     wrong = np.mean([comparison.better.any() for comparison in found])
     assert 0.01 < wrong < 0.05 + 2 * ERROR_COMPARED
-    assert np.mean([min(comparison.neighbour_p_values()) <= 0.05 for comparison in found]) <= wrong
+    assert np.mean([np.diagonal(comparison.p_values, 1).min() <= 0.05 for comparison in found]) <= wrong
 
 
 @pytest.mark.parametrize("pictures", [200, pytest.param(PICTURES, marks=pytest.mark.slow)])
@@ -254,4 +254,4 @@ def test_the_coverage_of_wilsons_interval_is_what_the_page_says():
 
 def of_shares(intervals, unit):
     """Returns intervals in shares of a unit."""
-    return uncertainty.Intervals(intervals.low / unit, intervals.high / unit, intervals.level)
+    return uncertainty.Intervals(intervals.low / unit, intervals.high / unit)

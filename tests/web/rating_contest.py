@@ -12,7 +12,7 @@ from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.events import GradingPlanned
 from orchestrator.formats.attack_set.grading.planning import make_plan
 from orchestrator.formats.attack_set.grading.rules import GradingRules
-from orchestrator.intake.picture_entries import EntryPictures
+from orchestrator.intake.picture_archive import PictureArchive
 
 PICTURES = 20
 RULES = GradingRules(distance=2, pictures=12)
@@ -61,7 +61,7 @@ def make_contest(folder, clock) -> None:
             noise = np.random.default_rng(1).integers(-step, step + 1, original.shape)
             pictures = np.clip(original + noise, 0, 255).astype(np.uint8)
             request = SubmissionRequest(team, "digits", name=team.lower())
-            archive = EntryPictures(digest="sha256:" + f"{step:064x}", pixels=pictures, decoder="none")
+            archive = PictureArchive(digest="sha256:" + f"{step:064x}", pixels=pictures, decoder="none")
             picture_submission.admit_pictures(admin, request, lambda archive=archive: archive)
 
 

@@ -13,7 +13,7 @@ from orchestrator.domain import contest_events
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake import picture_entries
-from orchestrator.intake.picture_entries import EntryPictures
+from orchestrator.intake.picture_archive import PictureArchive
 from orchestrator.ledger.stores.base import put_array
 from orchestrator.sandboxes.base import Image
 
@@ -37,7 +37,7 @@ def submit_pictures(admin: ContestAdmin, request: SubmissionRequest, path: Path,
 
 
 def admit_pictures(
-    admin: ContestAdmin, request: SubmissionRequest, read: Callable[[], EntryPictures], steps: StepLog = UNWATCHED
+    admin: ContestAdmin, request: SubmissionRequest, read: Callable[[], PictureArchive], steps: StepLog = UNWATCHED
 ) -> Receipt:
     """Admits the pictures that `read` reads from an archive; see `submit_pictures`.
 
@@ -66,7 +66,7 @@ def admit_pictures(
 
 
 def _check_pictures(
-    admin: ContestAdmin, request: SubmissionRequest, archive: EntryPictures
+    admin: ContestAdmin, request: SubmissionRequest, archive: PictureArchive
 ) -> contest_events.SubmissionReceived | Receipt:
     """Returns the event of receiving pictures now, or the receipt of the same submission. Raises Rejected."""
     image = Image(archive.digest, "")
