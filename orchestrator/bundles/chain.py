@@ -7,9 +7,9 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.bundles import encoding
-from orchestrator.domain.events import Digest, Event
+from orchestrator.domain.events import Event
 from orchestrator.domain.field_errors import field_errors
-from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.ids import Digest, canonical_json
 from orchestrator.errors import NotGenuine, UsageError
 from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores.base import GENESIS, TIME_PATTERN, LedgerEntry, entry_hash, leaf_hash

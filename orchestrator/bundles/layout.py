@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.events import Digest
+from orchestrator.domain.ids import Digest
 from orchestrator.domain.versions import FORMAT_VERSION
 from orchestrator.intake.manifest import Slug
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.bundles import encoding
 from orchestrator.bundles.layout import BLOB_INDEX, BLOBS
-from orchestrator.domain.events import Digest
+from orchestrator.domain.ids import Digest
 from orchestrator.domain.ids import digest as digest_of
 from orchestrator.errors import NotGenuine, StoreFault
 from orchestrator.ledger.stores.base import Blobs

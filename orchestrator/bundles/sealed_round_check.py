@@ -26,7 +26,7 @@ from orchestrator.bundles.sealed_lists import (
     sealed_round_view,
     with_measurements,
 )
-from orchestrator.domain import events
+from orchestrator.domain.ids import Digest
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side
@@ -38,7 +38,7 @@ from orchestrator.scoring.round_scoring import RoundScoring
 class _PictureLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    commitment: events.Digest
+    commitment: Digest
 
 
 class _CellLine(BaseModel):

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.events import CoreEvent, Digest, FaultRecord, SandboxRecord, Seconds
+from orchestrator.domain.events import CoreEvent, FaultRecord, SandboxRecord, Seconds
+from orchestrator.domain.ids import Digest
 
 
 class _AssignmentPart(BaseModel):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from orchestrator.domain.ids import Digest
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import reject_control_characters
 from orchestrator.domain.versions import FORMAT_VERSION
@@ -21,6 +22,9 @@ Reason = Annotated[str, Field(min_length=1, max_length=2000)]
 Handle = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """The id of an arrival, a request or an appeal: sixteen hex digits, drawn at random."""
 _Word = Annotated[str, Field(max_length=120), AfterValidator(reject_control_characters)]
+_Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+_PersonId = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
+_OptionalReason = Annotated[str, Field(max_length=2000)]
 _Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
@@ -46,8 +50,8 @@ class ContestOpened(_ContestEvent):
 class PersonRecord(_ContestEvent):
     """A participant (rule A1). `id` identifies the person, such as an e-mail address; it is not published."""
 
-    id: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
-    name: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+    id: _PersonId
+    name: _Name
     organizer: bool = False
     """Whether this person belongs to the organizing institution (rule A5)."""
 
@@ -57,7 +61,7 @@ class TeamAdded(_ContestEvent):
 
     kind: Literal["team_added"] = "team_added"
     actor: Actor
-    team: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+    team: _Name
     people: list[PersonRecord]
 
 
@@ -204,7 +208,7 @@ class RoleRevoked(_ContestEvent):
 
     kind: Literal["role_revoked"] = "role_revoked"
     actor: Actor
-    person: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
+    person: _PersonId
     role: Role
     reason: Reason
 
@@ -222,13 +226,13 @@ class SubmissionArrived(_ContestEvent):
     kind: Literal["submission_arrived"] = "submission_arrived"
     actor: Actor
     arrival: Handle
-    team: Annotated[_Word, Field(min_length=1)]
-    task: Annotated[_Word, Field(min_length=1)]
+    team: _Name
+    task: _Name
     side: Side | None
     name: _Word = ""
     file_name: Annotated[str, Field(max_length=255), AfterValidator(reject_control_characters)] = ""
     size: int = Field(ge=0)
-    digest: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+    digest: Digest
     image: Annotated[str, Field(max_length=500), AfterValidator(reject_control_characters)] = ""
     last_byte: Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00)?$")] = ""
 
@@ -256,7 +260,7 @@ class RoundRequested(_ContestEvent):
     kind: Literal["round_requested"] = "round_requested"
     actor: Actor
     request: Handle
-    round: Annotated[_Word, Field(min_length=1)]
+    round: _Name
     task: _Word = ""
 
 
@@ -275,7 +279,7 @@ class ContestAnnounced(_ContestEvent):
 
     kind: Literal["contest_announced"] = "contest_announced"
     actor: Actor
-    title: Annotated[_Word, Field(min_length=1)]
+    title: _Name
     text: _Text
 
 
@@ -284,7 +288,7 @@ class SubmissionsClosed(_ContestEvent):
 
     kind: Literal["submissions_closed"] = "submissions_closed"
     actor: Actor
-    reason: Annotated[str, Field(max_length=2000)] = ""
+    reason: _OptionalReason = ""
 
 
 class SubmissionsReopened(_ContestEvent):
@@ -301,7 +305,7 @@ class AppealFiled(_ContestEvent):
     kind: Literal["appeal_filed"] = "appeal_filed"
     actor: Actor
     appeal: Handle
-    team: Annotated[_Word, Field(min_length=1)]
+    team: _Name
     submission: str
     finding: _Word = ""
     text: _Text
@@ -334,7 +338,7 @@ class FormatEvent(_ContestEvent):
 
     kind: str
     actor: Actor
-    reason: Annotated[str, Field(max_length=2000)] = ""
+    reason: _OptionalReason = ""
     """The reason, if one was given."""
 
     def follows_from(self) -> tuple[str, str] | None:

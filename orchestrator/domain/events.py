@@ -23,13 +23,12 @@ from pydantic_core import CoreSchema, PydanticSerializationError
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
 from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.findings import FindingKind
-from orchestrator.domain.ids import LARGEST_EXACT, canonical_json
+from orchestrator.domain.ids import LARGEST_EXACT, Digest, canonical_json
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Budget, Norm, Task
 from orchestrator.domain.versions import FORMAT_VERSION
 
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Seconds = Annotated[float, Field(ge=0)]
 
 

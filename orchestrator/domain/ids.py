@@ -10,10 +10,13 @@ import hmac
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NewType
+from typing import Annotated, Any, NewType
 
 import rfc8785
+from pydantic import Field
 
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""A SHA-256 digest, as `digest` returns it."""
 JobId = NewType("JobId", str)
 """Sixteen hex digits: a digest of everything that the job depends on. The same work has the same id everywhere."""
 

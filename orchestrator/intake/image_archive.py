@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
 from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
 from orchestrator.domain.field_errors import field_errors
+from orchestrator.domain.ids import Digest
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, first_problems
 from orchestrator.folder_walk import EntryKind, walk_folder
@@ -43,7 +44,6 @@ _XATTRS = re.compile(r"SCHILY\.xattr\.(security\.capability|user\.(?!overlay\.).
 _PACK_REMEDY = "pack it again with `sparring submission pack`"
 _DOCKERFILE_REMEDY = "build it with an ordinary Dockerfile, and pack it again"
 M = TypeVar("M", bound=BaseModel)
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class _Document(BaseModel):

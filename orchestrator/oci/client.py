@@ -152,8 +152,8 @@ class RegistryClient:
 
         def ask() -> None:
             with self._send(self._base, "*/*") as response:
-                if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
-                    raise self._busy_error(response)
+                if _is_busy(response.status_code):
+                    raise _busy_error(response)
 
         self._retry(ask)
 
@@ -269,8 +269,8 @@ class RegistryClient:
         ) as response:
             if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
                 raise self._access_error(response.status_code, known=login is not None)
-            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
-                raise self._busy_error(response)
+            if _is_busy(response.status_code):
+                raise _busy_error(response)
             if response.status_code != HTTPStatus.OK:
                 raise BackendUnavailable(
                     f"{printable(urlsplit(realm).netloc, 80)}, which gives tokens for {self._name.host}, answers "
@@ -316,8 +316,8 @@ class RegistryClient:
     def _error_for(self, response: "requests.Response") -> Exception:
         """Returns the error for a response that is not the document."""
         code = response.status_code
-        if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _BUSY_STATUSES:
-            return self._busy_error(response)
+        if _is_busy(code):
+            return _busy_error(response)
         if code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             return self._access_error(code, known=bool(self._authorization))
         if code == HTTPStatus.NOT_FOUND:
@@ -331,11 +331,6 @@ class RegistryClient:
         recipient = "with the credentials that it was given" if known else "to somebody without credentials"
         problem = f"{self._name.host} does not give {self._name.repository} {recipient} ({int(code)})"
         return UnusableImageError("image", problem, f"correct its name, push it, or {_LOGIN_REMEDY}")
-
-    def _busy_error(self, response: "requests.Response") -> _RetryableError:
-        after = response.headers.get("Retry-After", "")
-        seconds = float(after) if after.isdigit() and len(after) < 10 else None  # noqa: PLR2004  no date, no joke
-        return _RetryableError(f"it answers {response.status_code}", seconds)
 
     @contextmanager
     def _translate_errors(self, address: str) -> Iterator[None]:
@@ -354,6 +349,16 @@ class RegistryClient:
             raise _RetryableError(f"{host}: {_error_reason(error)}") from error
         except OSError as error:  # every other error of the library, and missing certificate files
             raise BackendUnavailable(f"the request to {host} failed: {_error_reason(error)}") from error
+
+
+def _is_busy(code: int) -> bool:
+    return code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _BUSY_STATUSES
+
+
+def _busy_error(response: "requests.Response") -> _RetryableError:
+    after = response.headers.get("Retry-After", "")
+    seconds = float(after) if after.isdigit() and len(after) < 10 else None  # noqa: PLR2004  no date, no joke
+    return _RetryableError(f"it answers {response.status_code}", seconds)
 
 
 def _split_url(address: str) -> SplitResult | None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel, to_pascal
 
 from orchestrator.domain.field_errors import field_errors
-from orchestrator.domain.ids import digest
+from orchestrator.domain.ids import Digest, digest
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -35,7 +35,6 @@ _DEFAULT_VARIANTS = {"amd64": "v1", "arm64": "v8"}
 _KNOWN_KEYS = {name.casefold(): name for name in ("schemaVersion", "mediaType", "config", "layers", "manifests")}
 _PUSH_REMEDY = "build the image again and push it with docker, podman or skopeo"
 
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=4096)]
 Model = TypeVar("Model", bound=BaseModel)
 
