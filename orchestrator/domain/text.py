@@ -45,6 +45,14 @@ def reject_nul(word: str) -> str:
     return word
 
 
+def parse_digits(text: str, most: int) -> int | None:
+    """Returns the number that a text of at most `most` ASCII digits writes, None for any other text.
+
+    `str.isdigit` alone lets through `²`, which `int` refuses, and thousands of digits, which take long.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= most else None
+
+
 def counted_noun(number: int, one: str, many: str = "") -> str:
     """Returns `1 finding`, `2 findings`, `1,200 findings`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -29,7 +29,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_before_delay
 
 from orchestrator import __version__
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import parse_digits, printable
 from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.oci.manifests import UnusableImageError
 from orchestrator.oci.references import ImageReference
@@ -41,7 +41,7 @@ ATTEMPTS = 6
 _CONNECT_SECONDS, _READ_SECONDS, _DOCUMENT_SECONDS = 10.0, 30.0, 60.0
 _SLOWEST = 1024**2
 """The lowest speed of a registry for a layer, in bytes per second."""
-_MAX_WAIT = 30.0
+_MAX_WAIT, _MAX_WAIT_DIGITS = 30.0, 9
 _MAX_REDIRECTS = 5
 _CHUNK_BYTES = 64 * 1024
 _MAX_TOKEN_BYTES = 64 * 1024
@@ -356,8 +356,7 @@ def _is_busy(code: int) -> bool:
 
 
 def _busy_error(response: "requests.Response") -> _RetryableError:
-    after = response.headers.get("Retry-After", "")
-    seconds = float(after) if after.isdigit() and len(after) < 10 else None  # noqa: PLR2004  no date, no joke
+    seconds = parse_digits(response.headers.get("Retry-After", ""), _MAX_WAIT_DIGITS)
     return _RetryableError(f"it answers {response.status_code}", seconds)
 
 

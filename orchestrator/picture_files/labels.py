@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import parse_digits, printable
 from orchestrator.errors import Problem
 
 FILE_NAME = "label.txt"
@@ -57,7 +57,8 @@ def class_names(labels: Iterable[str]) -> list[str]:
 
 def class_number(label: str) -> int:
     """Returns the number that the label is, in at most five digits; -1 if it is not a number."""
-    return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_DIGITS else -1
+    number = parse_digits(label, _MAX_DIGITS)
+    return -1 if number is None else number
 
 
 def class_position(label: str, classes: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from typing import IO, Any, Never
 from urllib.parse import urlsplit
 
 from orchestrator import __version__
-from orchestrator.domain.text import printable
+from orchestrator.domain.text import parse_digits, printable
 from orchestrator.errors import Problem, Rejected, ServiceUnavailable, UsageError
 
 API = "/api/v1"
@@ -176,9 +176,9 @@ class _ComeAgain(Exception):
 def _refuse(failed: Answer, subject: str) -> Never:
     """Raises the error that an unsuccessful answer describes."""
     if failed.status in _PASSING:
-        after = failed.headers.get("Retry-After", "")
+        seconds = parse_digits(failed.headers.get("Retry-After", ""), 9)
         text = "; ".join(f"{each.what}" for each in _problems(failed)) or f"it answers {failed.status}"
-        raise _ComeAgain(text, int(after) if after.isdigit() else 0)
+        raise _ComeAgain(text, seconds or 0)
     problems = _problems(failed)
     if not problems:
         to = failed.headers.get("Location", "")

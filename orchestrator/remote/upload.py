@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from orchestrator.domain.text import parse_digits
 from orchestrator.errors import ServiceUnavailable, UsageError
 from orchestrator.remote.client import API, Answer, ServiceClient, ServiceRefused
 
@@ -88,10 +89,10 @@ def _arrival(state: Answer) -> str:
 
 
 def _offset(state: Answer) -> int:
-    text = state.headers.get("Upload-Offset", "")
-    if not text.isdigit():
+    offset = parse_digits(state.headers.get("Upload-Offset", ""), 18)
+    if offset is None:
         raise ServiceUnavailable("the service does not say how much is there; is this the address of a contest?")
-    return int(text)
+    return offset
 
 
 def _place(state: Answer) -> str:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.text import DEFAULT_LIMIT, iso_time, printable, reject_control_characters, reject_nul
+from orchestrator.domain.text import (
+    DEFAULT_LIMIT,
+    iso_time,
+    parse_digits,
+    printable,
+    reject_control_characters,
+    reject_nul,
+)
 
 
 def test_plain_text_stays():
@@ -84,3 +91,12 @@ def test_a_word_of_a_command_has_no_nul() -> None:
 def test_a_time_has_no_needless_digits(microsecond, shown):
     """A date of a contest file is written to the second, a time of the ledger to the millisecond."""
     assert iso_time(datetime(2026, 12, 1, 12, 0, 5, microsecond, UTC)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("99999", 99999), ("100000", None), ("", None), ("²", None), ("٣", None), ("-1", None)],
+)
+def test_a_number_is_ascii_digits(text, number):
+    """At most as many as the caller says: anything else is no number, and no error."""
+    assert parse_digits(text, 5) == number

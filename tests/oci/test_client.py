@@ -68,7 +68,7 @@ def test_a_busy_registry_is_asked_again_and_then_ours(code, registry, ask, slept
 
 
 @pytest.mark.parametrize(
-    ("header", "wanted"), [("7", 7), ("0", 1), ("99999", 30), ("Fri, 31 Dec 2027 23:59:59 GMT", 1), ("-5", 1)]
+    ("header", "wanted"), [("7", 7), ("0", 1), ("99999", 30), ("²", 1), ("Fri, 31 Dec 2027 23:59:59 GMT", 1), ("-5", 1)]
 )
 def test_a_registry_is_left_alone_as_long_as_it_asks(header, wanted, registry, ask, slept):
     """Retry-After is kept to within half a minute, and what is no number of seconds is not heard."""
