@@ -1,1 +1,1 @@
-"""The self-test of a sandbox: hostile programs that attack it, and what must become of each."""
+"""The self-test of a sandbox: runs hostile programs and compares the result of each with its expectation."""

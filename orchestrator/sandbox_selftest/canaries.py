@@ -1,7 +1,7 @@
-"""Services on the host that a hostile program could reach only if it were not in its own network.
+"""Services on the host that a hostile program can reach only if it escapes its own network namespace.
 
-They listen on the loopback interface and on an abstract name, send the token to every client, and count the clients.
-So the evidence of an escape does not come from the program alone.
+They listen on the loopback interface and on an abstract unix socket, send the token to every client, and count the
+clients. So the evidence of an escape does not come from the program alone.
 """
 
 import secrets
@@ -11,16 +11,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-_VISITOR_SECONDS = 1.0
+_CLIENT_SECONDS = 1.0
 _MAX_QUESTION_BYTES = 2048
 _DNS_ANSWER = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\x7f\x00\x00\x42"
-"""A record: the name that was asked for, type A, class IN, 60 s, 127.0.0.66."""
+"""A DNS record: the name in the question, type A, class IN, time to live 60 s, 127.0.0.66."""
 
 
 class HostCanaries:
-    """A TCP and a UDP service on one port of 127.0.0.1, and one on an abstract unix name, as long as the block lasts.
+    """A TCP and a UDP service on one port of 127.0.0.1, and one on an abstract unix socket, for the time of a `with`.
 
-    `token` is a random word, a hyphen and the port; it is the abstract name too.
+    `token` is a random hexadecimal string, a hyphen and the port; it is also the abstract socket's name.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class HostCanaries:
         self._stop = threading.Event()
         self._count = 0
         self._threads = [
-            threading.Thread(target=serve, args=(line,), daemon=True)
-            for serve, line in (
+            threading.Thread(target=serve, args=(sock,), daemon=True)
+            for serve, sock in (
                 (self._serve_streams, self._tcp),
                 (self._serve_streams, self._abstract),
                 (self._serve_names, self._udp),
@@ -41,14 +41,14 @@ class HostCanaries:
 
     @property
     def visits(self) -> int:
-        """How often somebody came."""
+        """The number of clients so far."""
         return self._count
 
     def __enter__(self) -> Self:
-        for line in (self._tcp, self._udp, self._abstract):
-            line.settimeout(0.1)
-        for line in (self._tcp, self._abstract):
-            line.listen(16)
+        for sock in (self._tcp, self._udp, self._abstract):
+            sock.settimeout(0.1)
+        for sock in (self._tcp, self._abstract):
+            sock.listen(16)
         for thread in self._threads:
             thread.start()
         return self
@@ -57,31 +57,31 @@ class HostCanaries:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        for line in (self._tcp, self._udp, self._abstract):
-            line.close()
+        for sock in (self._tcp, self._udp, self._abstract):
+            sock.close()
 
-    def _serve_streams(self, line: socket.socket) -> None:
+    def _serve_streams(self, listener: socket.socket) -> None:
         while not self._stop.is_set():
             with suppress(OSError):
-                visitor, _ = line.accept()
+                client, _ = listener.accept()
                 self._count += 1
-                with visitor:
-                    visitor.settimeout(_VISITOR_SECONDS)
-                    visitor.sendall(f"{self.token}\n".encode())
+                with client:
+                    client.settimeout(_CLIENT_SECONDS)
+                    client.sendall(f"{self.token}\n".encode())
 
-    def _serve_names(self, line: socket.socket) -> None:
-        """Answers as a name server does: the question back, with one address."""
+    def _serve_names(self, sock: socket.socket) -> None:
+        """Replies like a name server: the question, followed by one address."""
         while not self._stop.is_set():
             with suppress(OSError):
-                question, sender = line.recvfrom(_MAX_QUESTION_BYTES)
+                question, sender = sock.recvfrom(_MAX_QUESTION_BYTES)
                 self._count += 1
-                line.sendto(
+                sock.sendto(
                     question[:2] + b"\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00" + question[12:] + _DNS_ANSWER, sender
                 )
 
 
 def _bind_pair() -> tuple[socket.socket, socket.socket]:
-    """Returns a TCP and a UDP socket on one port that was free for both."""
+    """Returns a TCP and a UDP socket on the same port."""
     while True:
         tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,4 +1,4 @@
-"""What every runner of the self-test is told."""
+"""The settings that every runner of the self-test gets."""
 
 import secrets
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from orchestrator.sandbox_selftest.expectation import ControlRemoved, Program
 from orchestrator.sandboxes.base import Backend, Image
 
 RUN_PREFIX = "sandbox-check"
-"""How the runs of checks begin. Each has a word of its own behind it, so that two at a time keep apart."""
+"""The prefix of the run ids of checks. A random suffix keeps concurrent checks apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where programs are run. `image` has python3; `workspace` is a folder to write to, removed afterwards.
+    """The backend and image that programs run with. `workspace` is a writable folder, which is removed afterwards.
 
-    `policy_overrides` names fields of SandboxPolicy that every run gets otherwise: the self-test's own test of its
-    judgement. `device` is the UUID of the GPU that every program gets; None for none.
+    `image` has python3. `policy_overrides` are fields of SandboxPolicy to change in every run, with which the self-test
+    tests its own verdicts. `device` is the UUID of the GPU that every program gets; None for none.
     """
 
     backend: Backend
@@ -32,11 +32,11 @@ class Context:
     device: str | None = None
 
     def policy_for(self, program: Program, *, removed: bool) -> SandboxPolicy:
-        """Returns what the program's sandbox may do: as strangers' submissions get it, or with its control removed."""
+        """Returns the policy of a program's sandbox: that of strangers' submissions, or one without its control."""
         expectation = program.expectation
-        without = (
+        changes = (
             expectation.removed if removed and expectation.removed else ControlRemoved(expected=expectation.contained)
         )
-        limits = replace(Limits(), **{**expectation.limits, **without.limits})
+        limits = replace(Limits(), **{**expectation.limits, **changes.limits})
         policy = SandboxPolicy(limits=limits, runtime=self.runtime)
-        return replace(policy, **{**(self.policy_overrides or {}), **without.policy})
+        return replace(policy, **{**(self.policy_overrides or {}), **changes.policy})

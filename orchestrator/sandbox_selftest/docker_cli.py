@@ -1,6 +1,6 @@
-"""What the self-test asks the Docker engine beside the backend: to build images, and to act as a careless operator.
+"""Calls the Docker engine without the backend: to build images, and to act as a careless operator.
 
-It speaks through the `docker` program, as an operator would. Nothing here is used to play.
+It runs the `docker` program, as an operator would. Only the self-test uses it.
 """
 
 import os
@@ -18,33 +18,33 @@ _PROGRAM = "docker"
 _INSTALL_REMEDY = "install Docker's command line, which the hostile programs' images are built with"
 
 
-def run_docker(*words: str, seconds: float = _COMMAND_SECONDS) -> "subprocess.CompletedProcess[bytes]":
-    """Runs `docker WORDS` and returns how it went.
+def run_docker(*arguments: str, seconds: float = _COMMAND_SECONDS) -> "subprocess.CompletedProcess[bytes]":
+    """Runs `docker` with arguments and returns the completed process.
 
     Raises:
-        BackendUnavailable: there is no such program.
-        subprocess.TimeoutExpired: it took longer.
+        BackendUnavailable: the program is not installed.
+        subprocess.TimeoutExpired: it took longer than `seconds`.
     """
-    surroundings = {**os.environ, "DOCKER_BUILDKIT": "0"}
+    environment = {**os.environ, "DOCKER_BUILDKIT": "0"}
     try:
         return subprocess.run(
-            [_PROGRAM, *words],
+            [_PROGRAM, *arguments],
             capture_output=True,
             timeout=seconds,
             check=False,
-            env=surroundings,
+            env=environment,
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as error:
         raise BackendUnavailable(f"there is no `{_PROGRAM}` program; {_INSTALL_REMEDY}") from error
 
 
-def build_image(folder: Path, tag: str, *more: str) -> str:
+def build_image(folder: Path, tag: str, *extra_options: str) -> str:
     """Builds the Dockerfile in a folder without a network; returns the image's id. Raises BackendUnavailable.
 
-    Nothing is taken from earlier builds, so that no other check on this machine removes it meanwhile.
+    It uses no cached layers, because another check on this machine may remove them meanwhile.
     """
-    options = ("--quiet", "--no-cache", "--force-rm", "--network", "none", "--tag", tag, *more)
+    options = ("--quiet", "--no-cache", "--force-rm", "--network", "none", "--tag", tag, *extra_options)
     done = run_docker("build", *options, str(folder), seconds=BUILD_SECONDS)
     if done.returncode:
         error_lines = done.stderr.strip().splitlines()
@@ -62,7 +62,7 @@ def list_containers(context: Context, job: str) -> list[str]:
 
 
 def is_running(container: str) -> bool:
-    """Whether the engine takes a container for running."""
+    """Returns whether the engine reports a container as running, or does not answer."""
     try:
         done = run_docker("inspect", "--format", "{{.State.Running}}", container, seconds=_COMMAND_SECONDS)
     except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ def is_running(container: str) -> bool:
 
 
 def count_logged_bytes(context: Context, job: str, enough: int) -> int:
-    """Returns how many bytes the engine kept of what a job's containers wrote; it stops counting beyond `enough`."""
+    """Returns the bytes that the engine logged of a job's containers; stops counting above `enough`."""
     total = 0
     for container in list_containers(context, job):
         with subprocess.Popen(

@@ -1,9 +1,9 @@
-"""Runs `program.py`, ends it while it runs, and looks for what is left of it.
+"""Runs `program.py`, stops it while it runs, and looks for processes that survived.
 
-The program gets a random word as an argument, which its children inherit, and says `up` when it has done its work.
-What counts as harm: something with that word in its command line lives after the end, or while the engine takes the
-sandbox for ended; or ending it takes longer than `MAX_STOP_SECONDS`. With the control removed the sandbox is ended as a
-careless orchestrator would end it, or runs under a weaker policy.
+The program gets a random marker as an argument, which its children inherit, and prints `up` after its preparation.
+Harm is: a process with that marker in its command line survives the stop, or runs although the engine reports the
+sandbox as ended; or stopping takes longer than `MAX_STOP_SECONDS`. With the control removed, the sandbox is stopped as
+a careless orchestrator would do it, or runs under a weaker policy.
 """
 
 import secrets
@@ -21,7 +21,7 @@ from orchestrator.sandbox_selftest.outcome import RunResult
 from orchestrator.sandboxes.base import Image, ImageSource, Sandbox, SandboxSpec
 
 MAX_STOP_SECONDS = 8.0
-"""Seconds that ending a sandbox may take."""
+"""Seconds that stopping a sandbox may take."""
 READY_OUTPUT = b"up"
 _READY_SECONDS = 60.0
 _STUCK_SECONDS = 20.0
@@ -32,8 +32,8 @@ _GHOST_SECONDS = 3.0
 
 _CARELESS_SOURCE = """
 import json, os, signal, subprocess, sys, time
-how, word, source = sys.argv[1:]
-command = [sys.executable, "-I", "-S", "-c", source, word]
+how, marker, source = sys.argv[1:]
+command = [sys.executable, "-I", "-S", "-c", source, marker]
 child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
 child.stdout.read(2)
 if how == "terminate":
@@ -43,59 +43,60 @@ elif how == "process":
 else:
     os.killpg(child.pid, signal.SIGKILL)
 time.sleep(1)
-left = []
+alive = []
 for number in filter(str.isdigit, os.listdir("/proc")):
     try:
         with open(f"/proc/{number}/cmdline", "rb") as file:
-            words = file.read().split(b"\\0")
+            arguments = file.read().split(b"\\0")
     except OSError:
         continue
-    if word.encode() in words and int(number) not in (os.getpid(), os.getppid()):
-        left.append(int(number))
-print(json.dumps({"harm": bool(left), "evidence": f"{len(left)} of its processes outlive an end by {how}"}), flush=True)
+    if marker.encode() in arguments and int(number) not in (os.getpid(), os.getppid()):
+        alive.append(int(number))
+evidence = f"{len(alive)} of its processes outlive an end by {how}"
+print(json.dumps({"harm": bool(alive), "evidence": evidence}), flush=True)
 """
-"""An orchestrator that trusts one signal, with the player beside it in the sandbox, which bounds the harm."""
+"""A careless orchestrator that relies on one signal. It runs in the sandbox with the player, which limits the harm."""
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
-    """Returns what was seen of a program of the kind `ending`.
+    """Runs a program of the kind `ending` and returns the result.
 
     Raises:
-        SparringError: the backend could not run it; nothing is shown then.
+        SparringError: the backend could not run it, so there is no result.
     """
-    weaker = program.expectation.removed.weakness if removed and program.expectation.removed else None
-    word = f"zoo{secrets.token_hex(8)}"
+    weakness = program.expectation.removed.weakness if removed and program.expectation.removed else None
+    marker = f"zoo{secrets.token_hex(8)}"
     source = (program.folder / "program.py").read_text("utf-8")
-    if weaker in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
-        image = _program_image(context, program, _CARELESS_SOURCE, (str(weaker), word, source))
+    if weakness in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
+        image = _program_image(context, program, _CARELESS_SOURCE, (str(weakness), marker, source))
     else:
-        image = _program_image(context, program, source, (word,))
+        image = _program_image(context, program, source, (marker,))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
     spec = SandboxSpec(image, context.policy_for(program, removed=removed), context.run, job, context.device)
     sandbox = context.backend.start(spec)
     try:
-        if weaker in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
+        if weakness in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
             return _read_careless_report(sandbox, program.expectation.seconds)
-        return _stop_and_inspect(sandbox, context, spec, word, unread=weaker is Weakness.UNREAD)
+        return _stop_and_inspect(sandbox, context, spec, marker, unread=weakness is Weakness.UNREAD)
     finally:
         sandbox.stop()
 
 
-def _stop_and_inspect(sandbox: Sandbox, context: Context, spec: SandboxSpec, word: str, *, unread: bool) -> RunResult:
-    """Ends a program that runs, and looks for it."""
+def _stop_and_inspect(sandbox: Sandbox, context: Context, spec: SandboxSpec, marker: str, *, unread: bool) -> RunResult:
+    """Stops a running program, and looks for processes that survived."""
     evidence = []
     stream_ended = _wait_until_ready(sandbox)
-    if ghosts := 0 if unread else _count_ghosts(context, spec.job, word, stream_ended=stream_ended):
+    if ghosts := 0 if unread else _count_ghosts(context, spec.job, marker, stream_ended=stream_ended):
         evidence.append(f"{ghosts} of its processes live on while its sandbox is taken for ended")
-    if unread and (seconds := _blocked_kill_seconds(context, spec.job, word)):
+    if unread and (seconds := _blocked_kill_seconds(context, spec.job, marker)):
         evidence.append(f"the engine did not answer a kill within {seconds:.0f} s")
     started_at = time.monotonic()
     end = sandbox.stop()
     seconds = time.monotonic() - started_at
     if seconds > MAX_STOP_SECONDS:
         evidence.append(f"ending it took {seconds:.1f} s")
-    if left := _count_survivors(word):
-        evidence.append(f"{left} of its processes outlive it")
+    if survivors := _count_survivors(marker):
+        evidence.append(f"{survivors} of its processes outlive it")
     return RunResult(
         harm=bool(evidence),
         ending=end.ending,
@@ -106,10 +107,10 @@ def _stop_and_inspect(sandbox: Sandbox, context: Context, spec: SandboxSpec, wor
 
 
 def _wait_until_ready(sandbox: Sandbox) -> bool:
-    """Waits for `up`, and a moment more; returns whether the sandbox's stream has ended by then.
+    """Waits for `up`, and another 0.5 s; returns whether the sandbox's stream has ended by then.
 
     Raises:
-        InfrastructureFault: the program did not get so far; nothing is shown then.
+        InfrastructureFault: the program did not print `up` in time, so there is no result.
     """
     output = b""
     deadline = time.monotonic() + _READY_SECONDS
@@ -118,7 +119,7 @@ def _wait_until_ready(sandbox: Sandbox) -> bool:
         if data == b"":
             return True
         if data is None:
-            raise InfrastructureFault(f"the program did not say that it is up within {_READY_SECONDS:g} s")
+            raise InfrastructureFault(f"the program did not print `up` within {_READY_SECONDS:g} s")
         output += data[: len(READY_OUTPUT)]
     deadline = time.monotonic() + 0.5
     while (data := sandbox.receive(deadline)) and time.monotonic() < deadline:
@@ -126,22 +127,22 @@ def _wait_until_ready(sandbox: Sandbox) -> bool:
     return data == b""
 
 
-def _count_ghosts(context: Context, job: str, word: str, *, stream_ended: bool) -> int:
-    """Returns how many processes live on although the engine, or the end of the stream, says that all have ended."""
+def _count_ghosts(context: Context, job: str, marker: str, *, stream_ended: bool) -> int:
+    """Returns how many processes run although the engine, or the end of the stream, indicates that all have ended."""
     if stream_ended:
         time.sleep(0.5)
-        return len(_find_processes(word))
+        return len(_find_processes(marker))
     deadline = time.monotonic() + _GHOST_SECONDS
     while context.image.folder is None and time.monotonic() < deadline:
         running = [docker_cli.is_running(container) for container in docker_cli.list_containers(context, job)]
         if running and not any(running):
-            return len(_find_processes(word))
+            return len(_find_processes(marker))
         time.sleep(0.2)
     return 0
 
 
 def _read_careless_report(sandbox: Sandbox, seconds: float) -> RunResult:
-    """Returns what the careless orchestrator in the sandbox reports."""
+    """Returns the report of the careless orchestrator in the sandbox."""
     output = b""
     started_at = time.monotonic()
     while data := sandbox.receive(started_at + seconds):
@@ -152,45 +153,45 @@ def _read_careless_report(sandbox: Sandbox, seconds: float) -> RunResult:
     return RunResult(harm=harm, seconds=time.monotonic() - started_at, evidence=[evidence] if evidence else [])
 
 
-def _blocked_kill_seconds(context: Context, job: str, word: str) -> float:
-    """Returns for how many seconds the engine hung when it was asked to kill a container whose output nobody reads.
+def _blocked_kill_seconds(context: Context, job: str, marker: str) -> float:
+    """Has the engine kill a container whose output is not read; returns for how many seconds it hung, 0 if it did not.
 
-    0 is that it did not. It is given longer than it takes to answer anything else here, so that a busy machine is not
-    taken for a hanging engine.
+    The timeout is several times what the engine takes for another request, so that a busy machine is not mistaken for a
+    hanging engine.
     """
-    _wait_until_stuck(word)
+    _wait_until_stuck(marker)
     started_at = time.monotonic()
     docker_cli.run_docker("version")
-    patience = max(_KILL_SECONDS, 4 * (time.monotonic() - started_at))
+    timeout = max(_KILL_SECONDS, 4 * (time.monotonic() - started_at))
     for container in docker_cli.list_containers(context, job):
         try:
-            docker_cli.run_docker("kill", container, seconds=patience)
-            docker_cli.run_docker("inspect", container, seconds=patience)
+            docker_cli.run_docker("kill", container, seconds=timeout)
+            docker_cli.run_docker("inspect", container, seconds=timeout)
         except subprocess.TimeoutExpired:
-            return patience
+            return timeout
     return 0.0
 
 
-def _wait_until_stuck(word: str) -> None:
-    """Waits until what the program writes is not taken any more: until then everything behind it takes a little.
+def _wait_until_stuck(marker: str) -> None:
+    """Waits until the program blocks in a write, because all buffers behind its stdout are full.
 
-    It is seen by what it wrote so far, which does not grow while none of it wants a processor. Where its processes
-    cannot be seen (gVisor) the time runs out.
+    Then the bytes that it wrote no longer increase, and all its processes sleep. If its processes are not visible
+    (gVisor), the function waits for `_STUCK_SECONDS`.
     """
     until = time.monotonic() + _STUCK_SECONDS
     before = None
     while time.monotonic() < until:
-        seen = _bytes_written(word)
-        if seen is not None and seen == before:
+        written = _bytes_written(marker)
+        if written is not None and written == before:
             return
-        before = seen
+        before = written
         time.sleep(_STUCK_POLL_SECONDS)
 
 
-def _bytes_written(word: str) -> int | None:
-    """Returns how many bytes the processes with that word wrote; None where one of them runs, or none is to be seen."""
+def _bytes_written(marker: str) -> int | None:
+    """Returns the bytes that the processes with a marker wrote; None if one does not sleep, or none is visible."""
     total = 0
-    for pid in _find_processes(word):
+    for pid in _find_processes(marker):
         try:
             state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
             counted = Path(f"/proc/{pid}/io").read_text("ascii")
@@ -212,19 +213,19 @@ def _program_image(context: Context, program: Program, source: str, arguments: t
     return context.backend.admit(ImageSource(folder=folder, command=command, trusted=True))
 
 
-def _count_survivors(word: str) -> int:
-    """Returns how many processes with that word are alive, after they were given a moment to go."""
+def _count_survivors(marker: str) -> int:
+    """Returns how many processes with a marker still run after `_EXIT_SECONDS`."""
     deadline = time.monotonic() + _EXIT_SECONDS
-    while (found := _find_processes(word)) and time.monotonic() < deadline:
+    while (pids := _find_processes(marker)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return len(found)
+    return len(pids)
 
 
-def _find_processes(word: str) -> list[int]:
-    """Returns the processes of this machine, those in containers too, with that word in their command line."""
-    processes = []
+def _find_processes(marker: str) -> list[int]:
+    """Returns the ids of this machine's processes, including those in containers, with a marker as an argument."""
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if word.encode() in path.read_bytes().split(b"\0"):
-                processes.append(int(path.parent.name))
-    return processes
+            if marker.encode() in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+    return pids

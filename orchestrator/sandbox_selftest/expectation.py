@@ -1,8 +1,8 @@
-"""`expect.yaml`: what a hostile program tries, which control stops it, and how that is seen.
+"""`expect.yaml`: what a hostile program tries, which control stops it, and the expected results.
 
-A program lies in a folder of its own under tests/hostile/. A program that fails by itself proves nothing, so each names
-the control that stops it and is run a second time with that control removed, where it must do its harm. The few that
-cannot be run so say why (`exception`).
+Each program has a folder under tests/hostile/. A program that fails by itself proves nothing. So each names the control
+that stops it, and runs a second time with that control removed, when it must do its harm. For the few programs that
+cannot run so, `exception` gives the reason.
 """
 
 from enum import StrEnum
@@ -20,7 +20,7 @@ FILE_NAME = "expect.yaml"
 
 
 class Family(StrEnum):
-    """What a program is about."""
+    """The area that a program attacks."""
 
     NETWORK = "network"
     FILES = "files"
@@ -42,10 +42,10 @@ class Family(StrEnum):
 class Kind(StrEnum):
     """How a program is run.
 
-    `sandbox`: `program.py` in one sandbox; it prints a report. `pair`: `program.py first TOKEN` and `program.py second
-    TOKEN` in two sandboxes. `protocol`: `player.py` is greeted and asked like any player. `image`: the Dockerfile's
-    image is offered for admission. `upload`: `make.py FOLDER` writes files that our readers then read. `ending`:
-    `program.py` is ended while it runs, and looked for afterwards.
+    `sandbox`: `program.py` runs in one sandbox and prints a report. `pair`: `program.py first TOKEN` and `program.py
+    second TOKEN` run in two sandboxes. `protocol`: `player.py` is asked questions like any player. `image`: an image is
+    built from the Dockerfile and offered for admission. `upload`: `make.py FOLDER` writes files, which our readers then
+    read. `ending`: `program.py` is stopped while it runs, and surviving processes are counted.
     """
 
     SANDBOX = "sandbox"
@@ -57,49 +57,49 @@ class Kind(StrEnum):
 
 
 class QuestionKind(StrEnum):
-    """What a `protocol` program is asked after `hello`."""
+    """The question to a `protocol` program after `hello`."""
 
     CLASSIFY = "classify"
     PERTURB = "perturb"
 
 
 class Weakness(StrEnum):
-    """What a careless orchestrator would do, where the control is code of ours.
+    """What a careless orchestrator would do, for controls that are in our code.
 
-    Up to `TEXT` they are for `protocol` (orchestrator/sandbox_selftest/weakened.py); `REUSE` is for `pair`, the
-    others for `ending` (orchestrator/sandbox_selftest/endings.py).
+    Those up to `TEXT` are for `protocol` (orchestrator/sandbox_selftest/weakened.py); `REUSE` is for `pair`, the
+    others are for `ending` (orchestrator/sandbox_selftest/endings.py).
     """
 
     IDS = "ids"
-    """Takes a reply whatever question it answers."""
+    """Accepts a reply with the id of another question."""
     SILENCE = "silence"
-    """Takes bytes although nothing was asked."""
+    """Accepts bytes although no question is open."""
     DEADLINE = "over"
-    """Goes on with a player after a deadline has passed."""
+    """Continues with a player after a deadline has passed."""
     TYPES = "types"
-    """Takes every message for the reply that is waited for."""
+    """Accepts a message of any type as the reply."""
     SIZES = "sizes"
-    """Makes room for the array that a header announces, whatever arrived."""
+    """Allocates the array that a header announces, whatever arrived."""
     PAYLOAD = "payload"
     """Reads payloads of any length."""
     READING = "reading"
-    """Keeps all that a player writes, and looks at it at the end."""
+    """Buffers all output of a player."""
     TEXT = "text"
-    """Shows a player's text as it is."""
+    """Shows a player's text unescaped."""
     TERMINATE = "terminate"
-    """Ends a player with SIGTERM."""
+    """Sends SIGTERM to the player."""
     PROCESS = "process"
-    """Ends the process that was started, and no other."""
+    """Kills only the process that it started."""
     GROUP = "group"
-    """Ends the process group that was started."""
+    """Kills only the process group that it started."""
     REUSE = "reuse"
-    """Gives the second player of a `pair` the sandbox that the first one had."""
+    """Runs the second player of a `pair` in the sandbox of the first."""
     UNREAD = "unread"
-    """Has the engine kill a player whose output waits to be read."""
+    """Has the engine kill a player whose output is not read."""
 
 
 def _typed_fields(values: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Returns the values as a dataclass has them. Raises ValueError for what is no field of it, or not of its type."""
+    """Converts values to the types of a dataclass's fields. Raises ValueError for an unknown field or a wrong type."""
     types = get_type_hints(kind)
     unknown = sorted(set(values) - set(types))
     if unknown:
@@ -116,20 +116,20 @@ class _FrozenModel(BaseModel):
 
 
 class ExpectedResult(_FrozenModel):
-    """What has to be seen of a run. Only what is given is compared."""
+    """The expected result of a run. Only the given fields are compared."""
 
     harm: bool | None = None
-    """What the program itself reports."""
+    """Whether the program did harm."""
     ending: Ending | None = None
     fault: str | None = None
-    """The code of the submission fault, `protocol` kind only; with its reason after a slash: protocol/magic."""
+    """The code of the submission fault, with its reason after a slash: protocol/magic. Only for the kind `protocol`."""
     refused: list[str] | None = None
     """The places of the problems for which an image or an upload is refused."""
     max_seconds: float | None = None
     max_peak_bytes: int | None = None
     """Bytes."""
     max_cpu_share: float | None = None
-    """Processor seconds per second of wall clock."""
+    """Processor seconds per second of wall time."""
     min_cpu_share: float | None = None
 
 
@@ -141,9 +141,9 @@ class ControlRemoved(_FrozenModel):
     limits: LimitFields = {}
     """Fields of Limits, raised."""
     weakness: Weakness | None = None
-    """`protocol`, `ending` and `pair`: the one check of ours that is left out."""
+    """`protocol`, `ending` and `pair`: the one check of ours that is omitted."""
     bypass: bool = False
-    """`image` and `upload`: what our check refuses is used as a careless program would use it."""
+    """`image` and `upload`: whether to use what our check refuses, as a careless program would."""
     expected: ExpectedResult
 
 
@@ -156,27 +156,27 @@ class Expectation(_FrozenModel):
     gain: Annotated[str, Field(min_length=5, max_length=300)]
     """What it would gain."""
     control: Annotated[str, Field(min_length=2, max_length=100)]
-    """What stops it: a field of SandboxPolicy or Limits, or one of the words in `sandbox_selftest.controls`."""
+    """What stops it: names fields of SandboxPolicy or Limits, or keys of `sandbox_selftest.controls.CODE_CONTROLS`."""
     contained: ExpectedResult
     removed: ControlRemoved | None = None
     exception: str = ""
-    """Why it is not run without its control."""
+    """Why it does not run without its control."""
     not_removable: dict[str, str] = {}
-    """Backends on which it is not run without its control, each with the reason: what else stops it there."""
+    """The backends on which it does not run without its control, each with the reason: what else stops it there."""
     limits: LimitFields = {}
     """Fields of Limits that differ for this program."""
     seconds: Annotated[float, Field(gt=0, le=120)] = 20.0
-    """How long it is given."""
+    """Its time limit."""
     question: QuestionKind = QuestionKind.CLASSIFY
-    """`protocol`: what it is asked."""
+    """`protocol`: the question to it."""
     question_count: Annotated[int, Field(ge=1, le=8)] = 1
-    """`protocol`: how often."""
+    """`protocol`: the number of questions."""
     largest_image: int | None = None
-    """`image`: bytes from which an image is too large, where the real limit is too large to be tried."""
+    """`image`: a limit on the image's size in bytes, if the real limit is too large to test."""
     concurrent: bool = False
-    """`pair`: both sandboxes live at once."""
+    """`pair`: whether both sandboxes run at the same time."""
     known_failures: dict[Runtime, str] = {}
-    """Runtimes under which it is not contained as expected, each with the reason."""
+    """The runtimes under which it is not contained as expected, each with the reason."""
 
     @model_validator(mode="after")
     def _has_proof(self) -> "Expectation":
@@ -194,6 +194,9 @@ class Program(_FrozenModel):
 
 
 def read_catalogue(folder: Path) -> list[Program]:
-    """Returns every program below a folder, by name. Raises Rejected when an expect.yaml is not one."""
-    found = sorted(path.parent for path in folder.glob(f"*/{FILE_NAME}"))
-    return [Program(name=f.name, folder=f, expectation=YamlFile(f / FILE_NAME).parse_model(Expectation)) for f in found]
+    """Returns every program below a folder, sorted by name. Raises Rejected if an expect.yaml is invalid."""
+    folders = sorted(path.parent for path in folder.glob(f"*/{FILE_NAME}"))
+    return [
+        Program(name=each.name, folder=each, expectation=YamlFile(each / FILE_NAME).parse_model(Expectation))
+        for each in folders
+    ]

@@ -1,8 +1,8 @@
 """Builds a program's Dockerfile on the base image and offers the image for admission.
 
-An image that is refused is contained; the places of the problems are compared. One that is admitted is started like
-any player, and reports what it found. With the control removed a careless operator runs the image as it is: `docker
-run` keeps the image's own user, environment, volumes and health check. The other limits stay, and there is no network.
+An image that is refused is contained; the places of the problems are compared. An admitted image is started like any
+player, and reports what it found. With the control removed, `docker run` starts the image as a careless operator would:
+with the image's own user, environment, volumes and health check. The other limits stay, and there is no network.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from orchestrator.sandbox_selftest.outcome import RunResult
 from orchestrator.sandboxes.base import ImageSource, SandboxSpec
 
 DERIVED_FOLDER = "on_top"
-"""The folder of an image that is built on the program's, whose tag it gets as the argument BELOW."""
+"""The folder of an image with the program's image as its base, whose tag is the build argument BELOW."""
 _MAX_OUTPUT_BYTES = 64 * 1024
 _RUN_LIMITS = (
     *("--rm", "--network", "none", "--memory", "256m", "--memory-swap", "256m", "--pids-limit", "64", "--cpus", "1"),
@@ -26,10 +26,10 @@ _RUN_LIMITS = (
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
-    """Returns what was seen of a program of the kind `image`.
+    """Runs a program of the kind `image` and returns the result.
 
     Raises:
-        SparringError: it could not be built or started; nothing is shown then.
+        SparringError: the image could not be built or started, so there is no result.
     """
     careless = bool(removed and program.expectation.removed and program.expectation.removed.bypass)
     tag = f"sparring-selftest/{program.name}:{secrets.token_hex(4)}"
@@ -76,7 +76,7 @@ def _offer_for_admission(program: Program, context: Context, identity: str, *, r
 
 
 def _build_derived_image(program: Program, identity: str, tag: str) -> str:
-    """Returns the image that the organizers would build on this one, where the program's folder has one; else it."""
+    """Builds the image that organizers would base on this one, if the program has one; otherwise returns this one."""
     folder = program.folder / DERIVED_FOLDER
     if not folder.is_dir():
         return identity

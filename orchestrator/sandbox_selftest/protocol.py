@@ -1,8 +1,8 @@
-"""Runs `player.py`: it is greeted and asked like any player, by execution's own `Player`.
+"""Runs `player.py` and asks it questions like any player, with `Player` of `execution`.
 
-The pictures have the values 1 to 3, which is their true label too. What counts as harm: a label that no honest player
-gives was accepted; the orchestrator grew; the engine kept what the player wrote; a question held execution up; a text
-would reach a terminal or a page as it is.
+All pixels of a picture have one value from 1 to 3, which is also its true label. Harm is: the session accepted a label
+that no honest player gives; the orchestrator's memory grew; the engine logged the player's output; a question blocked
+execution; a text would reach a terminal or a page unescaped.
 """
 
 import os
@@ -28,7 +28,7 @@ from orchestrator.sandbox_selftest.weakened import SESSION_TYPES, RecordingSessi
 from orchestrator.sandboxes.base import Exit, Image, ImageSource, Sandbox, SandboxSpec
 
 PRELUDE = "_frames.py"
-"""Beside the programs: what each may `from _frames import`."""
+"""A module next to the programs, from which each may import."""
 CLASSES = 10
 SHAPE = (1, 4, 4)
 PAYLOAD_LIMIT = 64 * 1024
@@ -43,7 +43,7 @@ _DEFAULT_LIMITS = {"ready_seconds": 10.0, "classify_seconds": 2.0, "perturb_seco
 
 @dataclass
 class _Conversation:
-    """What was seen of one."""
+    """The observations of one conversation."""
 
     fault: str | None = None
     texts: list[str] = field(default_factory=list)
@@ -55,44 +55,44 @@ class _Conversation:
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
-    """Returns what was seen of a program of the kind `protocol`.
+    """Runs a program of the kind `protocol` and returns the result.
 
     Raises:
-        SparringError: the backend could not run it; nothing is shown then.
+        SparringError: the backend could not run it, so there is no result.
     """
     expectation = program.expectation
-    weaker = expectation.removed.weakness if removed and expectation.removed else None
+    weakness = expectation.removed.weakness if removed and expectation.removed else None
     policy = context.policy_for(program, removed=removed)
-    given = {
+    limits = {
         **_DEFAULT_LIMITS,
         **expectation.limits,
         **(expectation.removed.limits if removed and expectation.removed else {}),
     }
-    policy = replace(policy, limits=replace(policy.limits, **given))
+    policy = replace(policy, limits=replace(policy.limits, **limits))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
     spec = SandboxSpec(_player_image(program, context), policy, context.run, job, context.device)
     role = Role.ATTACK if expectation.question is QuestionKind.PERTURB else Role.DEFENCE
-    session = SESSION_TYPES[weaker](role, CLASSES, PAYLOAD_LIMIT)
+    session = SESSION_TYPES[weakness](role, CLASSES, PAYLOAD_LIMIT)
     seen = _Conversation()
     before = _resident_bytes()
     started_at = time.monotonic()
     sandbox = context.backend.start(spec)
     player = Player(sandbox, session, time.monotonic, lambda: False)
     try:
-        if weaker is Weakness.READING:
+        if weakness is Weakness.READING:
             _read_everything(sandbox, session, policy.limits, seen)
         else:
-            _hold_conversation(player, program, policy.limits, seen, stubborn=weaker is Weakness.DEADLINE)
+            _hold_conversation(player, program, policy.limits, seen, ignore_deadlines=weakness is Weakness.DEADLINE)
         seen.growth = _resident_bytes() - before
         seen.seconds = time.monotonic() - started_at
         seen.logged_bytes = docker_cli.count_logged_bytes(context, spec.job, MAX_LOG_BYTES) if policy.engine_logs else 0
     finally:
         seen.exit_status = player.stop()
-    return _run_result(session, seen, raw=weaker is Weakness.TEXT)
+    return _run_result(session, seen, raw=weakness is Weakness.TEXT)
 
 
 def _player_image(program: Program, context: Context) -> Image:
-    """Returns the player as the backend starts it: a folder where there are no images, else one argument of python3."""
+    """Returns the player as an image: a folder for a backend without images, otherwise as one argument of python3."""
     prelude = (program.folder.parent / PRELUDE).read_text("utf-8")
     source = (program.folder / "player.py").read_text("utf-8")
     if context.image.folder is not None:
@@ -109,9 +109,9 @@ def _player_image(program: Program, context: Context) -> Image:
 
 
 def _hold_conversation(
-    player: Player, program: Program, limits: Limits, seen: _Conversation, *, stubborn: bool
+    player: Player, program: Program, limits: Limits, seen: _Conversation, *, ignore_deadlines: bool
 ) -> None:
-    """Says hello and asks; `stubborn`: goes on after a deadline has passed."""
+    """Sends `hello` and asks the questions; with `ignore_deadlines`, continues after a deadline has passed."""
     task, limits_header = _hello_headers(limits)
     try:
         player.say_hello(task, limits_header, seed=1)
@@ -119,7 +119,7 @@ def _hold_conversation(
             try:
                 _ask_player(player, program.expectation.question, _question_pixels(number), limits)
             except DeadlinePassed:
-                if not stubborn:
+                if not ignore_deadlines:
                     raise
     except SubmissionFault as fault:
         seen.fault = f"{fault.code}/{fault.reason}" if isinstance(fault, ProtocolFault) else fault.code
@@ -135,7 +135,7 @@ def _ask_player(player: Player, asks: QuestionKind, pixels: Pixels, limits: Limi
 
 
 def _read_everything(sandbox: Sandbox, session: RecordingSession, limits: Limits, seen: _Conversation) -> None:
-    """Says hello, asks at once, and keeps whatever comes until the deadline."""
+    """Sends `hello`, and buffers all output until the deadline."""
     task, limits_header = _hello_headers(limits)
     sandbox.send(session.ask_hello(task, limits_header, 1), time.monotonic() + limits.ready_seconds)
     deadline = time.monotonic() + limits.ready_seconds
@@ -146,20 +146,20 @@ def _read_everything(sandbox: Sandbox, session: RecordingSession, limits: Limits
 
 
 def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) -> RunResult:
-    greeted = [reply.name for reply in session.accepted_replies if isinstance(reply, ReadyReply)]
+    names = [reply.name for reply in session.accepted_replies if isinstance(reply, ReadyReply)]
     stderr = seen.exit_status.stderr if seen.exit_status else b""
     texts = [stderr.decode("utf-8", "replace")] if raw else [printable(stderr)]
-    texts += greeted + seen.texts
+    texts += names + seen.texts
     pages = texts if raw else [reports.render_text(text) for text in texts]
     labels = [label for reply in session.accepted_replies if isinstance(reply, AnswersReply) for label in reply.labels]
     honest = [int(_question_pixels(number).flat[0]) for number in range(len(labels))]
-    lies = [
+    false_labels = [
         f"accepted {label}, an honest player says {true}"
         for label, true in zip(labels, honest, strict=True)
         if label not in (true, None)
     ]
     harms = [
-        *lies,
+        *false_labels,
         *([f"the orchestrator grew by {seen.growth / 1024**2:.0f} MiB"] if seen.growth > MAX_GROWTH else []),
         *(
             [f"the engine keeps more than {seen.logged_bytes / 1024**2:.0f} MiB of it"]
@@ -170,14 +170,14 @@ def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) ->
         *([f"a terminal gets {text[:60]!r}" for text in texts if not text.replace("\n", "").isprintable()][:1]),
         *([f"a page gets {text[:60]!r}" for text in pages if "<script" in text][:1]),
     ]
-    calm = [f"{len(session.accepted_replies)} replies accepted", f"grew by {max(seen.growth, 0) / 1024**2:.0f} MiB"]
+    harmless = [f"{len(session.accepted_replies)} replies accepted", f"grew by {max(seen.growth, 0) / 1024**2:.0f} MiB"]
     return RunResult(
         harm=bool(harms),
         ending=seen.exit_status.ending if seen.exit_status else None,
         fault=seen.fault,
         seconds=seen.seconds,
         peak_bytes=seen.exit_status.peak_bytes if seen.exit_status else None,
-        evidence=harms or calm + seen.texts,
+        evidence=harms or harmless + seen.texts,
     )
 
 
@@ -201,5 +201,5 @@ def _question_pixels(number: int) -> Pixels:
 
 
 def _resident_bytes() -> int:
-    """Returns the bytes of this process that are in memory."""
+    """Returns this process's resident memory in bytes."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

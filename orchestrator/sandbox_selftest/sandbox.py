@@ -1,7 +1,7 @@
-"""Runs `program.py` in one sandbox, or in two, and hears what it reports.
+"""Runs `program.py` in one or two sandboxes, and reads its report.
 
-A program ends its report with one JSON line, `{"harm": true, "evidence": "..."}`. One that was killed reports nothing,
-and is judged by how it ended and by what the kernel counted.
+A program ends its report with one JSON line, `{"harm": true, "evidence": "..."}`. A program that was killed reports
+nothing, and is judged by how it ended and by the kernel's counters.
 """
 
 import time
@@ -22,13 +22,13 @@ from orchestrator.sandbox_selftest.outcome import RunResult
 from orchestrator.sandboxes.base import Exit, Sandbox, SandboxSpec, StreamTail
 
 PRELUDE = "_report.py"
-"""Beside the programs: what each may `from _report import`."""
+"""A module next to the programs, from which each may import."""
 ROLES = {Kind.SANDBOX: ("only",), Kind.PAIR: ("first", "second")}
 _MAX_SOURCE_BYTES = 120 * 1024
-"""The kernel takes 128 KiB for one argument."""
+"""The kernel accepts at most 128 KiB for one argument."""
 _MAX_OUTPUT_BYTES = 64 * 1024
 _START_SIGNAL = b"\n"
-"""What a program waits for: a sandbox is read back after its start, and is not to have changed by then."""
+"""The input that a program waits for, so that it changes nothing before the backend has verified the sandbox."""
 _SHOWN = 300
 _REUSE_SOURCE = """
 import os, subprocess, sys
@@ -37,12 +37,12 @@ os.read(0, 1)
 for role in ("first", "second"):
     subprocess.run([sys.executable, "-I", "-S", "-c", source, role, token], input=b"\\n")
 """
-"""Two players, one after the other, in one sandbox."""
+"""Runs two players one after the other in one sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """What one sandbox reported, how it ended, and how long that took."""
+    """The report of one sandbox, how it ended, and how long it ran."""
 
     harm: bool | None
     evidence: str
@@ -51,32 +51,32 @@ class SandboxReport:
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
-    """Returns what was seen of a program of the kinds `sandbox` and `pair`.
+    """Runs a program of the kind `sandbox` or `pair` and returns the result.
 
     Raises:
-        SparringError: the backend could not run it; nothing is shown then.
+        SparringError: the backend could not run it, so there is no result.
     """
     expectation = program.expectation
     source = _program_source(program.folder)
     policy = context.policy_for(program, removed=removed)
-    with HostCanaries() as bait:
+    with HostCanaries() as canaries:
         runs = [
-            partial(_run_in_sandbox, context, program, policy, (source, role, bait.token))
+            partial(_run_in_sandbox, context, program, policy, (source, role, canaries.token))
             for role in ROLES[expectation.kind]
         ]
         if removed and expectation.removed and expectation.removed.weakness is Weakness.REUSE:
-            runs = [partial(_run_in_sandbox, context, program, policy, (_REUSE_SOURCE, "both", bait.token, source))]
+            runs = [partial(_run_in_sandbox, context, program, policy, (_REUSE_SOURCE, "both", canaries.token, source))]
         if expectation.concurrent:
             with ThreadPoolExecutor(len(runs)) as pool:
-                reports = [done.result() for done in [pool.submit(each) for each in runs]]
+                reports = [future.result() for future in [pool.submit(each) for each in runs]]
         else:
             reports = [each() for each in runs]
-        visits = bait.visits
+        visits = canaries.visits
     return _run_result(reports, visits)
 
 
 def _program_source(folder: Path) -> str:
-    """Returns the program behind its prelude, as one argument for `python3 -c`."""
+    """Returns the prelude followed by the program, as one argument for `python3 -c`."""
     prelude = (folder.parent / PRELUDE).read_text("utf-8")
     program = (folder / "program.py").read_text("utf-8")
     source = f"{prelude}\nimport sys\nsys.modules['_report'] = sys.modules['__main__']\n{program}"
@@ -104,7 +104,7 @@ def _run_in_sandbox(
 
 
 def _read_until_end(sandbox: Sandbox, deadline: float) -> bytes:
-    """Returns the last of what a sandbox wrote before it ended or its time was up."""
+    """Returns the last bytes that a sandbox wrote before its end or the deadline."""
     tail = StreamTail(_MAX_OUTPUT_BYTES)
     while data := sandbox.receive(deadline):
         tail.add(data)

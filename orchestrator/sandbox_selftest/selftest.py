@@ -1,4 +1,4 @@
-"""Runs hostile programs on a backend and judges each: what `sparring sandbox check` shows."""
+"""Runs hostile programs on a backend and gives a verdict on each, for `sparring sandbox check`."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from orchestrator.sandbox_selftest.outcome import ProgramOutcome, RunResult, fai
 from orchestrator.sandboxes.base import Backend, Check, CheckStatus, Image, ImageSource
 
 BASE_IMAGE = "sparring/base:cpu"
-"""What programs run in."""
+"""The image in which programs run."""
 UNISOLATED_BACKEND = "process"
-NOT_ISOLATED = "the process backend has no such wall"
+NOT_ISOLATED = "the process backend does not isolate"
 RUNNERS: Mapping[Kind, Callable[..., RunResult]] = {
     Kind.SANDBOX: sandbox.run,
     Kind.PAIR: sandbox.run,
@@ -24,21 +24,21 @@ RUNNERS: Mapping[Kind, Callable[..., RunResult]] = {
     Kind.UPLOAD: uploads.run,
     Kind.ENDING: endings.run,
 }
-"""`run(program, context, *, removed)` of each kind."""
+"""The function `run(program, context, *, removed)` of each kind."""
 NEED_ISOLATION = frozenset({Kind.SANDBOX, Kind.PAIR, Kind.IMAGE, Kind.ENDING})
-"""What would do its harm to this machine, were it run without a wall."""
+"""The kinds of programs that would harm this machine if they ran without isolation."""
 
 
 def prepare_context(
     backend: Backend, runtime: Runtime, workspace: Path, device: str | None = None
 ) -> tuple[Context, list[Check]]:
-    """Returns where programs will be run, and what the backend found out about this machine.
+    """Returns the context of a check, and the backend's checks of this machine.
 
     `device` is the UUID of the GPU that every program gets; None for none.
 
     Raises:
-        BackendUnavailable: the backend cannot play here, or lacks that runtime.
-        Rejected: the image that programs run in is not there.
+        BackendUnavailable: the backend cannot run players here, or lacks that runtime.
+        Rejected: the image `BASE_IMAGE` is missing.
     """
     backend.require_available()
     facts = backend.diagnose()
@@ -52,8 +52,8 @@ def prepare_context(
 
 
 def select_programs(programs: Sequence[Program], names: Sequence[str]) -> list[Program]:
-    """Returns the programs with such a name, or of such a family; all when no name is given. Raises UsageError."""
-    known = {word for program in programs for word in (program.name, program.expectation.family.value)}
+    """Returns the programs with these names or of these families, all without `names`. Raises UsageError."""
+    known = {name for program in programs for name in (program.name, program.expectation.family.value)}
     unknown = sorted(set(names) - known)
     if unknown:
         raise UsageError(
@@ -64,18 +64,18 @@ def select_programs(programs: Sequence[Program], names: Sequence[str]) -> list[P
 
 
 def plan_runs(programs: Sequence[Program], *, prove: bool) -> list[tuple[Program, bool]]:
-    """Returns what will be run, in order; the flag is set where the control is removed."""
+    """Returns the runs in order: each a program and whether its control is removed."""
     return [(program, removed) for program in programs for removed in ((False, True) if prove else (False,))]
 
 
 def run_programs(programs: Sequence[Program], context: Context, *, prove: bool) -> Iterator[ProgramOutcome]:
-    """Runs each program, with `prove` a second time with its control removed; yields a line for each run."""
+    """Runs each program, if `prove` a second time without its control; yields the outcome of each run."""
     for program, removed in plan_runs(programs, prove=prove):
         yield run_program(program, context, removed=removed)
 
 
 def run_program(program: Program, context: Context, *, removed: bool) -> ProgramOutcome:
-    """Returns what became of one program. A run that fails shows nothing, and counts against us."""
+    """Runs one program and returns the outcome. A run that ends with an error counts as a failure."""
     expectation = program.expectation
     if context.backend.name == UNISOLATED_BACKEND and expectation.kind in NEED_ISOLATION:
         return skipped_outcome(program, NOT_ISOLATED, removed=removed)
@@ -85,9 +85,9 @@ def run_program(program: Program, context: Context, *, removed: bool) -> Program
         return skipped_outcome(program, f"exception: {reason}", removed=removed)
     excuse = expectation.known_failures.get(context.runtime, "")
     try:
-        seen = RUNNERS[expectation.kind](program, context, removed=removed)
+        result = RUNNERS[expectation.kind](program, context, removed=removed)
     except (Cancelled, UsageError):
         raise
     except (SparringError, subprocess.SubprocessError) as error:
         return failed_outcome(program, error, removed=removed)
-    return judge_run(program, seen, removed=removed, excuse=excuse)
+    return judge_run(program, result, removed=removed, excuse=excuse)

@@ -1,8 +1,8 @@
-"""Runs `make.py FOLDER`, which writes what a stranger would upload, and has our readers read it.
+"""Runs `make.py FOLDER`, which writes a hostile upload, and has our readers read it.
 
-`make.py` is ours and runs on this machine, as the readers do, each in a process of its own with bounds on memory, file
-size and time. With the control removed `naive.py FOLDER` reads the same files as a careless program would, in the same
-bounds, and reports its harm.
+`make.py` is our own code. It and the readers run on this machine, each in a process with limits on memory, file size
+and time. With the control removed, `naive.py FOLDER` reads the same files as a careless program would, within the same
+limits, and reports its harm.
 """
 
 import json
@@ -22,14 +22,14 @@ from orchestrator.sandbox_selftest.expectation import Program
 from orchestrator.sandbox_selftest.outcome import RunResult
 
 MAX_FILE_BYTES = 64 * 1024**2
-"""The longest file that any of these processes can write."""
+"""The longest file that these processes can write."""
 MAX_MEMORY_BYTES = 3 * 1024**3
 MAX_GROWTH = 512 * 1024**2
-"""Bytes that a reader of ours may grow by; more is harm."""
+"""Bytes by which the memory of our reader may grow; more is harm."""
 UPLOAD_KINDS = {"upload.zip": "folder", "upload": "folder", "upload.npz": "npz"}
-"""What `make.py` may write, and the kind of dataset that reads it."""
+"""The names that `make.py` may write, each with the kind of dataset that reads it."""
 ESCAPED_FILE = "escaped"
-"""The name of a file that appears beside the upload when something in it was written or run outside its place."""
+"""The name of a file outside the upload's folder, which exists only if the upload wrote or ran something there."""
 
 _READER_SOURCE = """
 import json, resource, sys
@@ -40,32 +40,32 @@ folder, name, kind = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 dataset = plugins.load_plugin("datasets", kind)()
 options = dataset.options_type(path=name)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-said = {"refused": [], "read": 0}
+report = {"refused": [], "read": 0}
 try:
-    said["read"] = dataset.load_samples(options, folder).pixels.nbytes
+    report["read"] = dataset.load_samples(options, folder).pixels.nbytes
 except Rejected as error:
-    said["refused"] = [[text.replace(f"{folder}/", "") for text in (p.place, p.what)] for p in error.problems]
-said["grown"] = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-print(json.dumps(said))
+    report["refused"] = [[text.replace(f"{folder}/", "") for text in (p.place, p.what)] for p in error.problems]
+report["grown"] = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(json.dumps(report))
 """
-"""Reads one upload as `sparring round run` would, and says what came of it."""
+"""Reads one upload as `sparring round run` would, and prints the result."""
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
-    """Returns what was seen of a program of the kind `upload`.
+    """Runs a program of the kind `upload` and returns the result.
 
     Raises:
         InfrastructureFault: `make.py` or the reader itself failed.
     """
     careless = bool(removed and program.expectation.removed and program.expectation.removed.bypass)
-    place = Path(tempfile.mkdtemp(prefix="upload-", dir=context.workspace))
+    outer = Path(tempfile.mkdtemp(prefix="upload-", dir=context.workspace))
     try:
-        inner = place / "inner"
+        inner = outer / "inner"
         inner.mkdir()
         _run_bounded((str(program.folder / "make.py"), str(inner)), program)
         return _run_naive_reader(program, inner) if careless else _run_own_reader(program, inner)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 def _run_own_reader(program: Program, folder: Path) -> RunResult:
@@ -79,13 +79,13 @@ def _run_own_reader(program: Program, folder: Path) -> RunResult:
     harms = [f"{grown / 1024**2:.0f} MiB to read it"] if grown > MAX_GROWTH else []
     harms += ["something outside the upload's own place was written"] if _has_escaped(folder) else []
     reasons = [printable(f"{place}: {problem}", 160) for place, problem in document["refused"]]
-    calm = [f"read as {document['read']} bytes of pictures"] if not reasons else reasons[:2]
+    harmless = [f"read as {document['read']} bytes of pictures"] if not reasons else reasons[:2]
     return RunResult(
         harm=bool(harms),
         refused=[place for place, _ in document["refused"]],
         seconds=seconds,
         peak_bytes=grown,
-        evidence=harms or calm,
+        evidence=harms or harmless,
     )
 
 
@@ -107,7 +107,7 @@ def _has_escaped(folder: Path) -> bool:
 
 
 def _run_bounded(arguments: tuple[str, ...], program: Program, *, may_fail: bool = False) -> bytes:
-    """Runs this Python with bounds; returns what it wrote to stdout."""
+    """Runs this Python interpreter with limits; returns its stdout."""
     seconds = program.expectation.seconds
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""Sessions of the image protocol with one check taken out each, to show what the check is for.
+"""Sessions of the image protocol with one check removed each, to show what the check is for.
 
-They are never played with: the runner of `protocol` programs uses them for the run with the control removed. Each
-class overrides one step of `protocol.session.Session` and nothing else.
+Only the runner of `protocol` programs uses them, for the run with the control removed. Each class overrides one step of
+`protocol.session.Session` and nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _REPLY_TYPES = {"hello": "ready", "perturb": "candidates", "classify": "answers"
 
 
 class RecordingSession(Session):
-    """The session as it is played; it remembers what it accepted."""
+    """The unchanged session, which also records the replies that it accepted."""
 
     def __init__(self, role: messages.Role, classes: int, payload_limit: int) -> None:
         super().__init__(role, classes, payload_limit)
@@ -43,7 +43,7 @@ class _AnyId(RecordingSession):
 
 class _NeverQuiet(RecordingSession):
     def _raise_if_unsolicited(self) -> None:
-        """Whatever is pending is read with the next reply."""
+        """Does nothing: pending bytes are read with the next reply."""
 
 
 class _NeverOver(RecordingSession):
@@ -97,4 +97,4 @@ SESSION_TYPES: Mapping[Weakness | None, type[RecordingSession]] = {
     Weakness.READING: RecordingSession,
     Weakness.TEXT: _RawText,
 }
-"""The session for each thing that a careless orchestrator does to a conversation."""
+"""The session for each weakness of a careless orchestrator."""

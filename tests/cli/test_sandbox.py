@@ -79,7 +79,7 @@ def test_the_process_backend_is_never_fine(monkeypatch) -> None:
     done = sparring("sandbox", "check", "--backend", "process", "--only", "privilege", "--only", "memory")
     assert done.exit_code == 1
     assert "contains nothing" in done.stdout
-    assert "the process backend has no such wall" in " ".join(done.stdout.split())
+    assert "the process backend does not isolate" in " ".join(done.stdout.split())
     assert "contained" not in done.stdout
 
 
