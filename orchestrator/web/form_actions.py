@@ -11,7 +11,9 @@ from django.shortcuts import redirect
 
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.errors import InfrastructureFault, Rejected, SparringError
+from orchestrator.web.contest_site import current_site
 from orchestrator.web.rights import Visit
+from orchestrator.web.site_words import for_site, site_problems
 
 _REMEMBERED_SECONDS = 24 * 3600
 _TOKEN_BYTES = 16
@@ -52,8 +54,11 @@ def attempt_change(visit: Visit, act: Callable[[ContestAdmin], object]) -> str:
 
 
 def problem_text(error: SparringError) -> str:
-    """Returns the problems of an error, one a line."""
-    return "\n".join(map(str, error.problems)) if isinstance(error, Rejected) else str(error)
+    """Returns the problems of an error, one a line, for a page."""
+    folder = str(current_site().folder.path)
+    if not isinstance(error, Rejected):
+        return for_site(str(error), folder)
+    return "\n".join(map(str, site_problems(error, folder)))
 
 
 def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]) -> tuple[str, bool]:
@@ -75,7 +80,7 @@ def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]
         cache.delete(key)
         if isinstance(error, InfrastructureFault):
             raise
-        return str(error), False
+        return problem_text(error), False
     return "", True
 
 

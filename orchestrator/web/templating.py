@@ -19,6 +19,7 @@ from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit, actor_of, team_slugs
+from orchestrator.web.site_words import for_site
 from orchestrator.web.typed_text import typed_words
 
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
@@ -40,11 +41,11 @@ def environment(**_options: Any) -> Environment:
 
 
 def commands(text: str) -> Markup:
-    """Returns a message as HTML: what it has between backticks, such as a command, is code.
+    """Returns a message as HTML, for readers of the site: what it has between backticks, such as a command, is code.
 
     The environment leaves markup alone, so the text is made printable and cut here as in any other place.
     """
-    shown = str(escape(printable(text, reports.MAX_TEXT)))
+    shown = str(escape(printable(for_site(text, str(current_site().folder.path)), reports.MAX_TEXT)))
     return Markup(_BACKTICKS.sub(r"<code>\1</code>", shown))  # noqa: S704  escaped
 
 

@@ -10,9 +10,11 @@ from ninja.errors import AuthenticationError, ValidationError
 from pydantic import BaseModel
 
 from orchestrator.domain.field_errors import describe_errors, dotted_path
-from orchestrator.errors import InfrastructureFault, Problem, Rejected, SparringError
+from orchestrator.errors import InfrastructureFault, Problem, SparringError
+from orchestrator.web.contest_site import current_site
 from orchestrator.web.models import Upload
 from orchestrator.web.pages.errors import DATABASE_AWAY, RETRY_SECONDS
+from orchestrator.web.site_words import site_problems
 from orchestrator.web.uploads import Refusal, UploadRefused
 
 _log = structlog.get_logger()
@@ -87,10 +89,7 @@ def register(api: NinjaAPI) -> None:
 def _on_our_error(request: HttpRequest, error: SparringError) -> HttpResponse:
     if isinstance(error, InfrastructureFault):
         return _unavailable(request, error, error.code)
-    if isinstance(error, Rejected):
-        return refuse(409, error.code, error.problems)
-    what, _, remedy = str(error).partition("; ")
-    return refuse(409, error.code, [Problem("request", what, remedy)])
+    return refuse(409, error.code, site_problems(error, str(current_site().folder.path)))
 
 
 def _on_database_away(request: HttpRequest, error: Exception) -> HttpResponse:

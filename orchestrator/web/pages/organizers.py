@@ -23,6 +23,7 @@ from orchestrator.web.pages import week_desk
 from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
+from orchestrator.web.site_words import for_site
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import contest_of
 
@@ -193,7 +194,7 @@ def ledger(visit: Visit) -> HttpResponseBase:
             entry,
             "The rules" if entry.event.actor == ACTOR else names(entry.event.actor),
             ledger_in_words.sentence(entry.event, visit.season, names),
-            ledger_in_words.reason_of(entry.event),
+            for_site(ledger_in_words.reason_of(entry.event), str(visit.site.folder.path)),
         )
         for entry in page.object_list
     ]
