@@ -64,10 +64,11 @@ def controller_template(objects: list[Object]) -> Object:
     return template
 
 
-def refusals(policy: Object, body: Object, **request: str) -> list[str]:
-    """Returns the messages with which a ValidatingAdmissionPolicy refuses an object.
+def refusals(policy: Object, body: Object, old: Object | None = None, **request: str) -> list[str]:
+    """Returns the messages with which a ValidatingAdmissionPolicy refuses an object, or its change from `old`.
 
-    Kubernetes documentation: Validating Admission Policy; Common Expression Language in Kubernetes.
+    Kubernetes documentation: Validating Admission Policy ("Matching requests: matchConditions"); Common Expression
+    Language in Kubernetes.
     """
     environment = Environment()
     variables: dict[Any, Any] = {}
@@ -75,11 +76,14 @@ def refusals(policy: Object, body: Object, **request: str) -> list[str]:
     def value(expression: str) -> Any:
         activation = {
             "object": json_to_cel(body),
-            "request": json_to_cel(request),
+            "oldObject": json_to_cel(old),
+            "request": json_to_cel({"operation": "CREATE" if old is None else "UPDATE"} | request),
             "variables": MapType(variables),
         }
         return environment.program(environment.compile(expression)).evaluate(activation)
 
+    if not all(value(each["expression"]) for each in policy["spec"].get("matchConditions", ())):
+        return []
     for each in policy["spec"].get("variables", ()):
         variables[StringType(each["name"])] = value(each["expression"])
     return [each["message"] for each in policy["spec"]["validations"] if not value(each["expression"])]

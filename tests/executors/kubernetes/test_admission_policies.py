@@ -85,6 +85,17 @@ def test_the_admission_policy_refuses(admitted, what, spoil) -> None:
     assert what in message
 
 
+def test_a_pod_that_breaks_a_rule_may_be_let_go(admitted) -> None:
+    """The Job controller takes its finalizer off, or a pod that is older than the policy could never be removed."""
+    before = json.loads(json.dumps(joined()["spec"]["template"]))
+    SPOILT["digest"](before["spec"])
+    after = json.loads(json.dumps(before))
+    before["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    assert refusals(admitted, after, before) == []
+    SPOILT["debugs"](after["spec"])
+    assert len(refusals(admitted, after, before)) > 1
+
+
 def test_every_rule_of_the_admission_policy_is_broken_above(admitted) -> None:
     """No message but is spoken of."""
     messages = [each["message"] for each in admitted["spec"]["validations"]]
