@@ -47,6 +47,8 @@ _LOG_BYTES = 128 * 1024**2
 """Disk for the driver's logs: more than the kubelet keeps of them."""
 _GVISOR_MOUNT = "dev.gvisor.spec.mount"
 _RUNTIME_CLASSES = {Runtime.RUNC: None, Runtime.RUNSC: "gvisor", Runtime.KATA: "kata"}
+_UNDISTURBED = {"karpenter.sh/do-not-disrupt": "true"}
+"""Karpenter, which EKS runs too, moves no such pod to save nodes; each time, the step in progress would be lost."""
 _RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -90,7 +92,7 @@ def pod_template(
     return {
         "metadata": {
             "labels": attempt.labels(),
-            "annotations": attempt.annotations() | _gvisor_annotations(players, policy),
+            "annotations": attempt.annotations() | _UNDISTURBED | _gvisor_annotations(players, policy),
         },
         "spec": {
             **_scheduling(policy, settings),

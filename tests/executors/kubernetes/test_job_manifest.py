@@ -167,11 +167,11 @@ def test_a_queue_is_a_label_and_a_suspended_job():
 
 
 def test_job_and_pod_are_found_by_the_same_labels():
-    """The pod has every label of its Job but the queue's, and both their annotations."""
+    """The pod has every label of its Job but the queue's, its annotations, and that no autoscaler moves it."""
     made = rendered(queue="players")
     pod = made["spec"]["template"]["metadata"]
     assert made["metadata"]["labels"] == pod["labels"] | {"kueue.x-k8s.io/queue-name": "players"}
-    assert made["metadata"]["annotations"] == pod["annotations"]
+    assert pod["annotations"] == made["metadata"]["annotations"] | {"karpenter.sh/do-not-disrupt": "true"}
     assert pod["labels"]["sparring/of"] == "c" * 16
     assert made["metadata"]["name"] == attempt().name
 
