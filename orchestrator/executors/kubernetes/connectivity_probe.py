@@ -13,6 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -242,8 +243,13 @@ def write_report(report: ProbeReport, place: Path) -> None:
 
 
 def try_targets(targets: Iterable[Target], seconds: float) -> list[TargetResult]:
-    """Tries one target after the other. Raises UsageError if there are more than `MAX_TARGETS`."""
+    """Tries all targets at once, because some networks apply a policy only some seconds after a pod's start.
+
+    Raises:
+        UsageError: there are more than `MAX_TARGETS`.
+    """
     target_list = list(targets)
     if len(target_list) > MAX_TARGETS:
         raise UsageError(f"{len(target_list)} targets; a probe tries at most {MAX_TARGETS}")
-    return [try_target(target, seconds) for target in target_list]
+    with ThreadPoolExecutor(MAX_TARGETS) as pool:
+        return list(pool.map(lambda target: try_target(target, seconds), target_list))

@@ -179,10 +179,14 @@ class ProbeJobs:
         return job
 
     def network_job(self, targets: list[Target]) -> dict[str, Any]:
-        """Returns the Job that tries to reach these targets, and those in its environment."""
+        """Returns the Job that tries to reach these targets, and those in its environment.
+
+        It has a driver's processors, so that it begins as early as a driver could have a player begin.
+        """
         arguments = [argument for target in targets for argument in ("--connect", str(target))]
         address = {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
-        return self._render_job(PROBE_CONTAINER, self._container(PROBE_CONTAINER, *arguments) | {"env": [address]})
+        container = self._container(PROBE_CONTAINER, *arguments, cpus=self.settings.driver_cpus)
+        return self._render_job(PROBE_CONTAINER, container | {"env": [address]})
 
     def storage_job(self, files: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the Job that writes to the volume, as its controller and drivers do, and looks for files there.
@@ -217,9 +221,9 @@ class ProbeJobs:
         inside["volumes"], inside["containers"] = [], list(containers)
         return job
 
-    def _container(self, name: str, *arguments: str) -> dict[str, Any]:
+    def _container(self, name: str, *arguments: str, cpus: float = 0.2) -> dict[str, Any]:
         """Returns a container of the runner's image that runs `pod probe`."""
-        amounts = {"cpu": "200m", "memory": str(256 * 1024**2), "ephemeral-storage": "16Mi"}
+        amounts = {"cpu": f"{max(1, round(cpus * 1000))}m", "memory": str(256 * 1024**2), "ephemeral-storage": "16Mi"}
         return {
             "name": name,
             "image": pod_manifest.qualified_image(self.settings.runner, self.settings.registry),

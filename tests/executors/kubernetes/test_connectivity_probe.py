@@ -17,6 +17,7 @@ from orchestrator.errors import StoreFault, UsageError
 from orchestrator.executors.kubernetes import connectivity_probe
 from orchestrator.executors.kubernetes.connectivity_probe import (
     MAX_REPORT_BYTES,
+    MAX_TARGETS,
     ProbeReport,
     Reachability,
     Target,
@@ -196,6 +197,20 @@ def test_the_last_words_fit() -> None:
     assert len(ProbeReport(results=tried, counters=list(MACHINE_COUNTER_FILES)).model_dump_json()) < MAX_REPORT_BYTES
     with pytest.raises(UsageError, match="at most 16"):
         connectivity_probe.try_targets([Target("x", "tcp", "127.0.0.1", 1)] * 17, 0.1)
+
+
+def test_all_targets_are_tried_at_once(monkeypatch) -> None:
+    """Where policies apply late, the last of them would be tried when the network is closed; the order stays."""
+    all_begun = threading.Barrier(MAX_TARGETS, timeout=30)
+
+    def begin(target: Target, _: float) -> TargetResult:
+        all_begun.wait()
+        return TargetResult(name=target.name, reachability=Reachability.SILENT)
+
+    monkeypatch.setattr(connectivity_probe, "try_target", begin)
+    names = [f"t{number}" for number in range(MAX_TARGETS)]
+    found = connectivity_probe.try_targets([Target(name, "tcp", "192.0.2.1", 1) for name in names], 1)
+    assert [each.name for each in found] == names
 
 
 def test_words_that_are_too_long_are_replaced(tmp_path) -> None:

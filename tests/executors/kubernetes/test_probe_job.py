@@ -51,6 +51,14 @@ def test_the_probe_is_where_and_what_players_are(held) -> None:
     assert "volumes" not in tried["spec"] or tried["spec"]["volumes"] == []
 
 
+def test_a_probe_begins_as_early_as_a_driver() -> None:
+    """It has a driver's processors: where policies apply late, a later one may find a network closed that was open."""
+    for cpus in (0.25, 1.0):
+        [*_, driver] = rendered(driver_cpus=cpus)["spec"]["template"]["spec"]["containers"]
+        [probe] = made({"driver_cpus": cpus})["probe"]["spec"]["template"]["spec"]["containers"]
+        assert probe["resources"]["limits"]["cpu"] == driver["resources"]["limits"]["cpu"]
+
+
 @pytest.mark.parametrize("held", SETTINGS)
 @pytest.mark.parametrize("runtime", Runtime)
 def test_every_probe_would_be_taken(held, runtime) -> None:
