@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from orchestrator.archives.members import PIECE_BYTES, MalformedArchive
 
 _GZIP = zlib.MAX_WBITS | 16
+_DAMAGED = "it is damaged: send it again"
 
 
-def decompressed(
-    pieces: Iterator[bytes], wbits: int = _GZIP, remedy: str = "it is damaged: send it again"
-) -> Iterator[bytes]:
+def decompressed(pieces: Iterator[bytes], wbits: int = _GZIP) -> Iterator[bytes]:
     """Yields the inflated bytes of one compressed stream, at most `PIECE_BYTES` at a time.
 
     Raises:
@@ -20,24 +19,24 @@ def decompressed(
     for piece in pieces:
         data = piece
         if inflate.eof:
-            raise MalformedArchive("bytes after the end of what is compressed", remedy)
+            raise MalformedArchive("bytes after the end of what is compressed", _DAMAGED)
         while data:
-            yield from _decompress(inflate, data, remedy)
+            yield from _decompress(inflate, data)
             data = inflate.unconsumed_tail
         if inflate.unused_data:
-            raise MalformedArchive("bytes after the end of what is compressed", remedy)
+            raise MalformedArchive("bytes after the end of what is compressed", _DAMAGED)
     while not inflate.eof:
-        rest = list(_decompress(inflate, b"", remedy))
+        rest = list(_decompress(inflate, b""))
         if not rest:
             raise MalformedArchive("compressed bytes without an end", "it was cut short: send it again")
         yield from rest
 
 
-def _decompress(inflate: "zlib._Decompress", data: bytes, remedy: str) -> Iterator[bytes]:
+def _decompress(inflate: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
     try:
         output = inflate.decompress(data, PIECE_BYTES)
     except zlib.error as error:
-        raise MalformedArchive(f"it cannot be inflated: {error}", remedy) from None
+        raise MalformedArchive(f"it cannot be inflated: {error}", _DAMAGED) from None
     if output:
         yield output
 

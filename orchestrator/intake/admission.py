@@ -129,13 +129,13 @@ def require_playable(contest: Contest, roster: Roster, round_name: str) -> None:
         raise Rejected(str(contest.path), problems)
 
 
-def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
-    """Returns the roster as the files describe it, without asking a backend; digests are empty.
+def describe_roster(contest: Contest) -> Roster:
+    """Returns the roster as the files describe it, which may grow, without asking a backend; digests are empty.
 
     Raises:
         Rejected: with every entry that cannot be read.
     """
-    return admit_entries(contest, _unidentified_image, complete=complete).roster
+    return admit_entries(contest, lambda source: Image(digest="", name=source.image or ""), complete=False).roster
 
 
 def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list[Task], Roster]:
@@ -155,7 +155,7 @@ def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list
         except Rejected as error:
             problems += error.problems
     try:
-        roster = describe_roster(contest, complete=False)
+        roster = describe_roster(contest)
         against = (problem for name in rounds for problem in _format_problems(contest, roster, name))
         problems += dict.fromkeys(against)
     except Rejected as error:
@@ -177,10 +177,6 @@ def admit_baseline(contest: Contest, identify: Callable[[ImageSource], Image], n
     if name not in known:
         raise UsageError(f"{contest.path} has no baseline {name!r}; it has {', '.join(known) or 'none'}")
     return _admit_program(contest, identify, *known[name], baseline=True)
-
-
-def _unidentified_image(source: ImageSource) -> Image:
-    return Image(digest="", name=source.image or "")
 
 
 def _admit_entry(

@@ -422,7 +422,7 @@ def test_two_folders_have_two_images(contest, problems, submitted, tmp_path):
         submitted(said.format(name), folder=name)
     entries = "[{folder: original}, {folder: copy}]"
     with pytest.raises(Rejected) as caught:
-        describe_roster(contest(submissions=entries), complete=False)
+        describe_roster(contest(submissions=entries))
     [problem] = map(str, caught.value.problems)
     assert problem in problems(submissions=entries, seed="x")
     assert "submissions[1]: its image team/entry has the same name as the image of" in problem
@@ -435,7 +435,7 @@ def test_one_folder_may_enter_twice(contest, submitted):
     submitted("sparring: 1\nname: b\nside: attack\ncommand: [x]\n", folder="b")
     submitted("sparring: 1\nname: c\nside: attack\ncommand: [x]\n", folder="c")
     entries = "[{folder: a}, {folder: ./a, name: again}, {folder: b}, {folder: c}]"
-    assert len(describe_roster(contest(submissions=entries), complete=False).submissions) == 4
+    assert len(describe_roster(contest(submissions=entries)).submissions) == 4
 
 
 @pytest.mark.parametrize("written", ["3 bananas", "lots", "[1]"])

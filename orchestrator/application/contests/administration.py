@@ -86,9 +86,7 @@ class ContestAdmin:
     @cached_property
     def baselines(self) -> frozenset[str]:
         """The ids of the contest file's baselines."""
-        return frozenset(
-            submission.id for submission in describe_roster(self.contest, complete=False) if submission.baseline
-        )
+        return frozenset(submission.id for submission in describe_roster(self.contest) if submission.baseline)
 
     @property
     def head(self) -> str:

@@ -124,7 +124,7 @@ def round_outlook(contest: Contest, season: Season, state: RoundState, states: S
     Raises Rejected if the contest file's baselines cannot be read.
     """
     entries = [entry for entry in season.entries_of_task(state.task) if entry.is_active]
-    baselines = tuple(describe_roster(contest, complete=False))
+    baselines = tuple(describe_roster(contest))
     roster = Roster((*baselines, *map(season_rounds.submission_of, entries)))
     scheduled = set(contest.format.schedule(roster, RoundOfSeason(state.name, state.task, season)))
     of_task = [each for each in states if each.task == state.task]

@@ -203,7 +203,7 @@ def opponents(contest: Contest, side: Side) -> list[str]:
     The format's own attacks are no programs, and are not among them.
     """
     brought = {attack.name for attack in contest.format.organizer_attacks()}
-    roster = admission.describe_roster(contest, complete=False)
+    roster = admission.describe_roster(contest)
     return [s.id for s in roster if s.baseline and s.side is not side and s.id not in brought]
 
 
