@@ -84,15 +84,23 @@ _PUBLIC_EVENTS = (
     contest_events.SubmissionsReopened,
 )
 """The events of a contest's ledger that every bundle shows completely. None names people: names may be addresses."""
-_SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {
-    contest_events.RoleGranted: frozenset({"role"}),
-    contest_events.RoleRevoked: frozenset({"role"}),
-    contest_events.SubmissionArrived: frozenset({"arrival", "team", "task", "side", "last_byte"}),
-    contest_events.RoundRequestClosed: frozenset({"request", "outcome"}),
-    contest_events.AppealFiled: frozenset({"appeal", "team", "submission"}),
-    contest_events.AppealDecided: frozenset({"appeal", "upheld"}),
+_PARTLY_SHOWN: dict[str, tuple[type[contest_events.CoreContestEvent], set[str], dict[str, Any]]] = {
+    event_type.model_fields["kind"].default: (event_type, shown, placeholders)
+    for event_type, shown, placeholders in (
+        (contest_events.RoleGranted, {"role"}, {"person": {"id": "withheld", "name": "withheld"}}),
+        (contest_events.RoleRevoked, {"role"}, {"person": "withheld", "reason": "withheld"}),
+        (
+            contest_events.SubmissionArrived,
+            {"arrival", "team", "task", "side", "last_byte"},
+            {"size": 0, "digest": WITHHELD},
+        ),
+        (contest_events.RoundRequestClosed, {"request", "outcome"}, {}),
+        (contest_events.AppealFiled, {"appeal", "team", "submission"}, {"text": "withheld"}),
+        (contest_events.AppealDecided, {"appeal", "upheld"}, {"reason": "withheld"}),
+    )
 }
-"""The fields that every bundle shows of events with people's names or words, or with words about our machines."""
+"""The events with people's names or words, or with words about our machines, by kind: the class, the fields that every
+bundle shows, and placeholders for others that the class requires."""
 _SEALED_EVENTS = (events.SubmissionAdmitted, events.RoundClosed)
 """The events of a round's ledger that a sealed bundle shows completely."""
 
@@ -356,8 +364,9 @@ def redact_contest_event(event: events.Event) -> dict[str, Any] | None:
         case contest_events.FormatEvent():
             hidden = event.withheld_fields
             return event.model_dump(mode="json", exclude={"actor", *hidden}) if hidden else None
-        case _ if type(event) in _SHOWN_FIELDS:
-            return event.model_dump(mode="json", include={"kind", *_SHOWN_FIELDS[type(event)]})
+        case _ if event.kind in _PARTLY_SHOWN:
+            _, shown, _ = _PARTLY_SHOWN[event.kind]
+            return event.model_dump(mode="json", include={"kind", *shown})
         case _:
             return None if isinstance(event, _PUBLIC_EVENTS) else {}
 
@@ -410,18 +419,6 @@ class _RedactedRefusal(BaseModel):
 _redacted_events: TypeAdapter[_RedactedTeam | _RedactedRefusal] = TypeAdapter(
     Annotated[_RedactedTeam | _RedactedRefusal, Field(discriminator="kind")]
 )
-_STAND_INS: dict[str, tuple[type[contest_events.CoreContestEvent], dict[str, Any]]] = {
-    kind.model_fields["kind"].default: (kind, {"actor": "withheld", **stand_ins})
-    for kind, stand_ins in (
-        (contest_events.RoleGranted, {"person": {"id": "withheld", "name": "withheld"}}),
-        (contest_events.RoleRevoked, {"person": "withheld", "reason": "withheld"}),
-        (contest_events.SubmissionArrived, {"size": 0, "digest": WITHHELD}),
-        (contest_events.RoundRequestClosed, {}),
-        (contest_events.AppealFiled, {"text": "withheld"}),
-        (contest_events.AppealDecided, {"reason": "withheld"}),
-    )
-}
-"""Kind of event -> its class and the placeholders for its withheld fields."""
 
 
 def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.ContestEvent:
@@ -430,7 +427,7 @@ def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.C
     try:
         if isinstance(kind, str) and "." in kind:
             return format_event_type(kind).model_validate(public | {"actor": "withheld"})
-        if kind in _STAND_INS:
+        if kind in _PARTLY_SHOWN:
             return _parse_shown_fields(kind, public, place)
         return _redacted_events.validate_python(public).to_event()
     except UsageError as error:
@@ -440,10 +437,10 @@ def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.C
 
 
 def _parse_shown_fields(kind: str, public: dict[str, Any], place: str) -> contest_events.ContestEvent:
-    event_type, stand_ins = _STAND_INS[kind]
-    if public.keys() != {"kind", *_SHOWN_FIELDS[event_type]}:
+    event_type, shown, placeholders = _PARTLY_SHOWN[kind]
+    if public.keys() != {"kind", *shown}:
         raise NotGenuine(place, "is withheld, and what is said in its place is not what such a bundle says")
-    return event_type.model_validate(public | stand_ins)
+    return event_type.model_validate(public | {"actor": "withheld", **placeholders})
 
 
 def redact_round_opened(event: events.RoundOpened) -> dict[str, Any]:

@@ -7,9 +7,10 @@ starts a sandbox.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.findings import RULES_BY_KIND, Disagreement, Finding, FindingKind, SequenceQuestion
@@ -71,12 +72,12 @@ def defence_play(view: RoundView, job: Job, parameters: CheckParameters) -> Defe
     Pictures that were not played are left out, because no sandbox saw them.
     """
     cells: list[Cell] = [Cell(job.submission)]
-    sandboxes: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
+    sandboxes: list[NDArray[np.int32]] = []
     uncharged = 0
     for steps in view.finished_steps(Stage.CLASSIFY, job.submission):
         if not any(Cell(cell.defence, cell.attack) in job.cells for cell in steps[0].cells):
             continue
-        parts: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
+        parts: list[NDArray[np.int32]] = []
         latest = 0
         for step in steps:
             uncharged += sum(f.question_pictures - f.pictures for f in step.faults if f.code != GaveUp.code)
@@ -215,16 +216,14 @@ def make_attack_finding(view: RoundView, job: Job, image: str) -> Finding | None
     )
 
 
-def changed_pictures(
-    view: RoundView, play: events.StepFinished, step: events.StepFinished
-) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def changed_pictures(view: RoundView, play: events.StepFinished, step: events.StepFinished) -> NDArray[np.bool_]:
     """Returns a mask of a step's pictures that differ from play; pictures missing on either side are not compared."""
     if play.blobs["index"] != step.blobs["index"]:
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than the play")
     then, repeated = view.step_examples(play), view.step_examples(step)
     both = (repeated.forfeits != Forfeit.MISSING) & (then.forfeits != Forfeit.MISSING)
     other = (repeated.pixels != then.pixels).reshape(len(both), -1).any(axis=1)
-    changed: np.ndarray[Any, np.dtype[np.bool_]] = both & other
+    changed: NDArray[np.bool_] = both & other
     return changed
 
 

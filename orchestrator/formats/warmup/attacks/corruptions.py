@@ -8,6 +8,7 @@ file format; the amounts are those of severity 1 for ImageNet.
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from orchestrator.formats.warmup.attacks.base import Attack, AttackResult, AttackSteps, Floats, margins
@@ -102,6 +103,6 @@ class CommonCorruptions(Attack):
         return AttackResult(corrupted[int(losses.argmax())])
 
 
-def _cut(values: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> Floats:
+def _cut(values: NDArray[np.floating]) -> Floats:
     cut: Floats = np.clip(values, 0, 1).astype(np.float32)
     return cut
