@@ -241,6 +241,13 @@ def test_a_withheld_act_that_says_more_or_less_is_not_genuine(act) -> None:
             redaction.parse_redacted_event(forged, "entry 1")
 
 
+@pytest.mark.parametrize("kind", [[], {}, ["role_granted"], None, 7, True, "", "no_such_kind", "nobody.did_this"])
+def test_a_withheld_act_of_no_kind_is_not_genuine(kind) -> None:
+    """Whatever JSON value a bundle has in place of the kind, the bundle is refused."""
+    with pytest.raises(NotGenuine, match="entry 1"):
+        redaction.parse_redacted_event({"kind": kind}, "entry 1")
+
+
 def test_numbers_of_queries_are_coarse():
     """An attack has seen hidden pictures: how often it asked is told in two figures, and its curve at few places."""
     part = results_file.QueryPart(
