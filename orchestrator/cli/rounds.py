@@ -291,7 +291,7 @@ def demo(
     """Play a whole contest on handwritten digits.
 
     The tournament has nine baselines and six submissions and takes under a minute. The warm-up attacks three defences
-    of sixes and sevens and takes two minutes on two cores.
+    of sixes and sevens and takes a few minutes on two cores.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     if not site.serve_it:
