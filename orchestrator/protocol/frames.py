@@ -51,7 +51,7 @@ def encode_frame(header: Mapping[str, Any], payload: bytes | memoryview = b"") -
 
 
 def encode_text_frame(text: bytes, payload: bytes | memoryview = b"") -> bytes:
-    """Returns the bytes of one frame whose header is given as JSON text. Raises ValueError like `encode_frame`."""
+    """Returns the bytes of one frame with this JSON text as its header. Raises ValueError like `encode_frame`."""
     if len(text) > HEADER_LIMIT:
         raise ValueError(f"header of {len(text)} bytes, limit is {HEADER_LIMIT}")
     if isinstance(payload, memoryview) and (payload.itemsize != 1 or payload.ndim != 1):
@@ -77,7 +77,7 @@ def strict_json(text: str) -> Any:
 
 
 class FrameDecoder:
-    """Turns a stream of bytes, in pieces of any size, into frames."""
+    """Decodes a stream of bytes, in pieces of any size, to frames."""
 
     def __init__(self, payload_limit: int) -> None:
         self._payload_limit = payload_limit
@@ -85,7 +85,7 @@ class FrameDecoder:
         self._failed = False
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes as the player sent them. The decoder stores at most these; the caller limits what it reads."""
+        """Adds bytes of the stream. The decoder buffers no more than these; the caller limits what it reads."""
         if not self._failed:
             self._buffer += data
 
@@ -97,11 +97,11 @@ class FrameDecoder:
         """
         if self._failed:
             raise ProtocolFault("after-fault", "the stream was malformed before; nothing after it is read")
-        have = len(self._buffer)
-        if self._buffer[:4] != MAGIC[:have]:
+        available = len(self._buffer)
+        if self._buffer[:4] != MAGIC[:available]:
             seen = printable(bytes(self._buffer[:48]))
             self._fault("magic", f"expected a frame, got '{seen}'; did the player print to stdout?")
-        if have < _PREFIX.size:
+        if available < _PREFIX.size:
             return None
         _, header_length, payload_length = _PREFIX.unpack_from(self._buffer)
         if header_length > HEADER_LIMIT:
@@ -110,7 +110,7 @@ class FrameDecoder:
             self._fault("payload-length", f"payload of {payload_length} bytes, limit is {self._payload_limit}")
         start = _PREFIX.size + header_length
         end = start + payload_length
-        if have < end:
+        if available < end:
             return None
         header = self._parse_header(bytes(self._buffer[_PREFIX.size : start]))
         return Frame(header, self._take_payload(start, end))

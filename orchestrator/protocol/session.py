@@ -188,19 +188,19 @@ class Session:
             dtype=None if values is None else Dtype.F32,
             shape=None if values is None else list(values.shape),
         )
-        text = _encode_message(header, None if values is None else np.asarray(values, "<f4"))
+        message = _encode_message(header, None if values is None else np.asarray(values, "<f4"))
         self._query = None
-        return text
+        return message
 
     def close_conversation(self) -> bytes:
-        """Returns the closing message; nothing can be asked and nothing is read afterwards."""
+        """Returns the closing message; afterwards the session asks and reads nothing."""
         self._end_session()
         return _encode_message(messages.Bye(id=self._id + 1))
 
     def feed(self, data: bytes) -> Iterator[PlayerReply]:
-        """Takes the player's bytes; yields the replies that they complete, in order, and then raises a fault, if any.
+        """Adds the player's bytes; yields the replies that they complete, in order, and then raises a fault, if any.
 
-        The bytes are taken at once, whether or not the iterator is used.
+        The bytes are added at once, even if the iterator is never used.
 
         Raises:
             ProtocolFault: a message is malformed, unexpected or for another question.
@@ -251,10 +251,10 @@ class Session:
             raise ValueError(f"{len(numbers)} {what} for {len(pixels)} pictures")
 
     def _send_question(self, message: messages.Question, pixels: Pixels | None = None) -> bytes:
-        text = _encode_message(message, pixels)
+        frame = _encode_message(message, pixels)
         self._id, self._open_question = message.id, message.type
         self._shape = () if pixels is None else pixels.shape
-        return text
+        return frame
 
     def _reply_from(self, frame: frames.Frame) -> PlayerReply:
         message = messages.parse_message(frame)
@@ -341,6 +341,6 @@ def _float_array(frame: frames.Frame, dtype: Dtype, shape: list[int], expected: 
     if dtype is not Dtype.F32 or tuple(shape) != expected:
         raise ProtocolFault("shape", f"{dtype} {shape}, expected f32 {list(expected)}")
     values = messages.payload_array(frame, dtype, shape)
-    if np.isnan(values.min()):  # which is NaN if any value is
+    if np.isnan(values.min()):  # the minimum is NaN if any value is
         raise ProtocolFault("nan", "a value is NaN")
     return values

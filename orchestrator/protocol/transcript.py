@@ -30,7 +30,7 @@ UNFINISHED = "unfinished"
 
 
 class Sender(StrEnum):
-    """Who wrote the bytes."""
+    """The side that sent the bytes."""
 
     ORCHESTRATOR = "orchestrator"
     PLAYER = "player"
@@ -153,7 +153,7 @@ def read_transcript(text: str) -> list[TranscriptEntry]:
 
 
 def render_transcript(entries: Iterable[TranscriptEntry], width: int = 200) -> str:
-    """Returns the conversation for people, one line for each entry: `>` to the player, `<` from it.
+    """Returns the conversation in readable form, one line for each entry: `>` to the player, `<` from it.
 
     Headers are hostile text: control characters are written as escapes, and each header is cut to `width` characters.
     """
@@ -175,7 +175,9 @@ def _describe_entry(entry: TranscriptEntry) -> str:
 def _json_line(entry: TranscriptEntry) -> dict[str, Any]:
     line = entry.model_dump(mode="json", exclude_none=True, exclude={"header"})
     if entry.header is not None:
-        line["header"] = entry.header  # set here: exclude_none would also remove a null in it, which has a meaning
+        line["header"] = (
+            entry.header
+        )  # added separately: exclude_none would also remove a null in it, which has a meaning
     return line
 
 

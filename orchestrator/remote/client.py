@@ -29,7 +29,7 @@ FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 120
 """The longest time that the client waits, at a service's request, before it repeats a request."""
 _TIMEOUT_SECONDS = 300
-_PASSING = frozenset({408, 429, 502, 503, 504})
+_TEMPORARY_STATUSES = frozenset({408, 429, 502, 503, 504})
 _TEXT_LIMIT = 2000
 
 
@@ -43,7 +43,7 @@ class ServiceRefused(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the service."""
+    """The service's response to a request."""
 
     status: int
     headers: Message
@@ -100,8 +100,8 @@ class ServiceClient:
         if token:
             require_private(address)
         self.address, self._token, self._sleep = address, token, sleep
-        own = _is_this_machine(urlsplit(address).hostname or "")
-        proxies = urllib.request.ProxyHandler({} if own else None)
+        is_local = _is_this_machine(urlsplit(address).hostname or "")
+        proxies = urllib.request.ProxyHandler({} if is_local else None)
         self._opener = urllib.request.build_opener(_NoRedirect, proxies)
 
     def get(self, path: str) -> Any:
@@ -140,7 +140,7 @@ class ServiceClient:
             attempts -= 1
             try:
                 return self._send(method, path, body, headers or {})
-            except _ComeAgain as later:
+            except _TemporaryFailure as later:
                 pause = max(wait, later.seconds)
                 if attempts < 1 or pause > LONGEST_WAIT_SECONDS:
                     raise ServiceUnavailable(f"{self.address}: {later.text}; run the same again later") from later
@@ -148,7 +148,7 @@ class ServiceClient:
             wait *= 2
 
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Returns the answer to one request. Raises _ComeAgain for temporary failures, and the errors of `_refuse`."""
+        """Sends one request and returns the response. Raises _TemporaryFailure, and the errors of `_refuse`."""
         request = urllib.request.Request(f"{self.address}{API}{path}", body, dict(headers), method=method)  # noqa: S310  `service_address` allows only http(s)
         request.add_header("User-Agent", f"sparring/{__version__}")
         if self._token:
@@ -161,11 +161,11 @@ class ServiceClient:
                 failed = Answer(error.code, error.headers, error.read(MOST_BYTES))
         except (OSError, http.client.HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise _ComeAgain(printable(f"it does not answer: {reason}", _TEXT_LIMIT)) from error
+            raise _TemporaryFailure(printable(f"it does not answer: {reason}", _TEXT_LIMIT)) from error
         return _refuse(failed, f"{method} {path}")
 
 
-class _ComeAgain(Exception):
+class _TemporaryFailure(Exception):
     """A temporary failure: the same request may succeed later. `seconds` is how long the service asks to wait, or 0."""
 
     def __init__(self, text: str, seconds: int = 0) -> None:
@@ -175,14 +175,14 @@ class _ComeAgain(Exception):
 
 def _refuse(failed: Answer, subject: str) -> Never:
     """Raises the error that an unsuccessful answer describes."""
-    if failed.status in _PASSING:
+    if failed.status in _TEMPORARY_STATUSES:
         seconds = parse_digits(failed.headers.get("Retry-After", ""), 9)
         text = "; ".join(f"{each.what}" for each in _problems(failed)) or f"it answers {failed.status}"
-        raise _ComeAgain(text, seconds or 0)
+        raise _TemporaryFailure(text, seconds or 0)
     problems = _problems(failed)
     if not problems:
-        to = failed.headers.get("Location", "")
-        what = f"it has moved to {printable(to, 200)}; give that address" if to else "is it the address of a contest?"
+        url = failed.headers.get("Location", "")
+        what = f"it has moved to {printable(url, 200)}; give that address" if url else "is it the address of a contest?"
         raise UsageError(f"the service answers {failed.status}: {what}")
     if failed.status in (401, 403, 404):
         raise UsageError("; ".join(f"{each.what}; {each.remedy}" for each in problems))
@@ -196,8 +196,8 @@ def _problems(failed: Answer) -> list[Problem]:
     try:
         document = json.loads(failed.body)
         parts = document["problems"]
-        words = [[printable(str(part[key]), _TEXT_LIMIT) for key in ("place", "what", "remedy")] for part in parts]
+        texts = [[printable(str(part[key]), _TEXT_LIMIT) for key in ("place", "what", "remedy")] for part in parts]
         str(document["code"])
     except (ValueError, TypeError, KeyError):
         return []
-    return [Problem(*each) for each in words]
+    return [Problem(*each) for each in texts]

@@ -17,14 +17,14 @@ class TokenStore:
     """The file with tokens. `environment` are the process's environment variables."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        named = environment.get("XDG_CONFIG_HOME", "")
-        base = Path(named) if named.startswith("/") else Path.home() / ".config"
+        config_home = environment.get("XDG_CONFIG_HOME", "")
+        base = Path(config_home) if config_home.startswith("/") else Path.home() / ".config"
         self.path = base / "sparring" / "tokens.json"
-        self._given = environment.get(VARIABLE, "")
+        self._token_from_environment = environment.get(VARIABLE, "")
 
     def find(self, address: str) -> str:
         """Returns the token for an address, "" if there is none. Raises UsageError if the file is damaged."""
-        return self._given or self._read().get(address, "")
+        return self._token_from_environment or self._read().get(address, "")
 
     def require(self, address: str) -> str:
         """Returns the token for an address. Raises UsageError if there is none."""
@@ -43,16 +43,16 @@ class TokenStore:
 
     def _read(self) -> dict[str, str]:
         try:
-            kept = json.loads(self.path.read_bytes())
+            tokens = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"{self.path} cannot be read: {error}; correct it, or delete it and run `sparring login` again"
             ) from error
-        if not isinstance(kept, dict) or not all(isinstance(token, str) for token in kept.values()):
+        if not isinstance(tokens, dict) or not all(isinstance(token, str) for token in tokens.values()):
             raise UsageError(f"{self.path} does not map addresses to tokens; delete it and run `sparring login` again")
-        return kept
+        return tokens
 
     def _write(self, tokens: dict[str, str]) -> None:
         self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)

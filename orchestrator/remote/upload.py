@@ -16,9 +16,9 @@ from orchestrator.remote.client import API, Answer, ServiceClient, ServiceRefuse
 
 PART_BYTES = 8 * 1024 * 1024
 FAILURES = 8
-"""How many parts in a row may fail. With the waits between them, a service may be unreachable for two minutes."""
+"""The most failed parts in a row. With the waits between them, a service may be unreachable for two minutes."""
 _LONGEST_WAIT = 30.0
-_AGAIN = frozenset({"offset-mismatch", "upload-busy"})
+_RETRIED_REFUSALS = frozenset({"offset-mismatch", "upload-busy"})
 _VERSION = {"Tus-Resumable": "1.0.0"}
 
 
@@ -34,7 +34,7 @@ def file_digest(path: Path) -> str:
 def upload_file(
     client: ServiceClient,
     path: Path,
-    said: Mapping[str, str],
+    metadata: Mapping[str, str],
     watch: Callable[[int], object],
     sleep: Callable[[float], object] = time.sleep,
 ) -> str:
@@ -43,8 +43,8 @@ def upload_file(
     Args:
         client: the client of the site.
         path: the file.
-        said: the file's metadata: team, and perhaps task, side and name.
-        watch: is called with the number of bytes that the service certainly has.
+        metadata: the file's metadata: team, and perhaps task, side and name.
+        watch: called with the number of bytes that the service has confirmed.
         sleep: waits for a number of seconds.
 
     Raises:
@@ -52,36 +52,38 @@ def upload_file(
         UsageError: the token is not accepted, or the file cannot be read.
         ServiceUnavailable: the service is unreachable for too long; the same call resumes the upload.
     """
-    words = {**said, "filename": path.name, "sha256": file_digest(path)}
-    encoded = (f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in words.items() if value)
+    fields = {**metadata, "filename": path.name, "sha256": file_digest(path)}
+    encoded = (f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in fields.items() if value)
     headers = {**_VERSION, "Upload-Length": str(path.stat().st_size), "Upload-Metadata": ",".join(encoded)}
     state = client.request("POST", "/uploads", b"", headers)
     if arrival := _arrival(state):
         return arrival
-    place = _place(state)
+    path_of_upload = _upload_path(state)
     if _offset(state):
-        state = client.request("HEAD", place, headers=_VERSION)  # the service then computes the digest of its bytes
+        state = client.request(
+            "HEAD", path_of_upload, headers=_VERSION
+        )  # the service then computes the digest of its bytes
     failures = 0
     with path.open("rb") as file:
         while not (arrival := _arrival(state)):
             watch(_offset(state))
             file.seek(_offset(state))
             try:
-                state = _send_part(client, place, _offset(state), file.read(PART_BYTES))
+                state = _send_part(client, path_of_upload, _offset(state), file.read(PART_BYTES))
                 failures = 0
             except (ServiceUnavailable, ServiceRefused) as error:
                 failures += 1
-                if failures > FAILURES or (isinstance(error, ServiceRefused) and error.reason not in _AGAIN):
+                if failures > FAILURES or (isinstance(error, ServiceRefused) and error.reason not in _RETRIED_REFUSALS):
                     raise
                 sleep(min(_LONGEST_WAIT, 2.0 ** (failures - 1)))
-                state = client.request("HEAD", place, headers=_VERSION)
+                state = client.request("HEAD", path_of_upload, headers=_VERSION)
     watch(path.stat().st_size)
     return arrival
 
 
-def _send_part(client: ServiceClient, place: str, offset: int, part: bytes) -> Answer:
+def _send_part(client: ServiceClient, path: str, offset: int, part: bytes) -> Answer:
     headers = {**_VERSION, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
-    return client.request("PATCH", place, part, headers, attempts=1)
+    return client.request("PATCH", path, part, headers, attempts=1)
 
 
 def _arrival(state: Answer) -> str:
@@ -91,13 +93,13 @@ def _arrival(state: Answer) -> str:
 def _offset(state: Answer) -> int:
     offset = parse_digits(state.headers.get("Upload-Offset", ""), 18)
     if offset is None:
-        raise ServiceUnavailable("the service does not say how much is there; is this the address of a contest?")
+        raise ServiceUnavailable("the service did not send Upload-Offset; is this the address of a contest?")
     return offset
 
 
-def _place(state: Answer) -> str:
+def _upload_path(state: Answer) -> str:
     """Returns an upload's path below the API's. Ignores the host in Location, so that nothing is sent elsewhere."""
     path = urlsplit(state.headers.get("Location", "")).path
     if not path.startswith(f"{API}/uploads/"):
-        raise ServiceUnavailable("the service does not say where the upload is; is this the address of a contest?")
+        raise ServiceUnavailable("the service did not send the upload's Location; is this the address of a contest?")
     return path.removeprefix(API)
