@@ -13,21 +13,21 @@ from collections import defaultdict
 from orchestrator.errors import AmbiguousExit, PlayerDied
 
 MAX_RETRIES = 2
-"""How often one step of a job is played again because of ambiguous exits."""
+"""The most retries of one step of a job because of ambiguous exits."""
 
 
 class AmbiguousExitTracker:
     """Counts the ambiguous exits of one job, by step.
 
-    An attempt counts once however many of its sandboxes end so: an engine that goes down takes the active sandbox and
-    the prestarted one with it.
+    An attempt counts once even if several of its sandboxes end ambiguously: an engine that stops ends the active and
+    the prestarted sandbox.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempts: defaultdict[int, set[int]] = defaultdict(set)
         self._step = self._attempt = 0
-        self._counted_as_death = False  # whether an ambiguous exit of the job has counted
+        self._counted_as_death = False  # whether an ambiguous exit of the job has counted as a fault
 
     def begin_step(self, step: int, attempt: int) -> None:
         """Sets the step that is played now, and the attempt at the job."""
@@ -35,13 +35,13 @@ class AmbiguousExitTracker:
             self._step, self._attempt = step, attempt
 
     def resolve(self, end: AmbiguousExit) -> AmbiguousExit | PlayerDied:
-        """Returns what to raise for an ambiguous exit: `end` itself, which is played again, or PlayerDied."""
+        """Returns the error to raise for an ambiguous exit: `end` itself, which is retried, or PlayerDied."""
         with self._lock:
-            doubtful = self._attempts[self._step]
-            if self._counted_as_death or len(doubtful - {self._attempt}) >= MAX_RETRIES:
+            attempts = self._attempts[self._step]
+            if self._counted_as_death or len(attempts - {self._attempt}) >= MAX_RETRIES:
                 self._counted_as_death = True
                 return PlayerDied(
                     f"the player ended in {MAX_RETRIES + 1} attempts, and each time nobody could tell why: {end}"
                 )
-            doubtful.add(self._attempt)
+            attempts.add(self._attempt)
             return end

@@ -1,7 +1,7 @@
 """The gate: decides whether a candidate is admissible (rules A8 and A14).
 
-It checks type, shape, finite values and the exact norm on 8-bit pixels, on the bytes that arrived, and trusts nothing
-that the attack says.
+It checks type, shape, finite values and the exact norm on 8-bit pixels, on the bytes that arrived, and trusts no claim
+of the attack.
 """
 
 from dataclasses import dataclass
@@ -39,23 +39,23 @@ class Gate:
         self, into: AdversarialExamples, originals: Pixels, index: tuple[int, ...], delivered: NDArray[Any]
     ) -> None:
         """Judges the pictures `delivered` for positions `index` [k] of `originals`; writes the result into `into`."""
-        places = list(index)
+        positions = list(index)
         if delivered.shape[1:] != originals.shape[1:]:
-            into.forfeits[places] = Forfeit.SHAPE
+            into.forfeits[positions] = Forfeit.SHAPE
             return
         if delivered.dtype != np.uint8:
-            finite = np.isfinite(delivered).reshape(len(places), -1).all(axis=1)
-            into.forfeits[places] = np.where(finite, Forfeit.TYPE, Forfeit.NOT_FINITE)
+            finite = np.isfinite(delivered).reshape(len(positions), -1).all(axis=1)
+            into.forfeits[positions] = np.where(finite, Forfeit.TYPE, Forfeit.NOT_FINITE)
             return
-        clean = originals[places]
-        inside, into.distances[places] = norms.judge_candidates(clean, delivered, self.budget)
-        into.violations[places] = ~inside
+        clean = originals[positions]
+        inside, into.distances[positions] = norms.judge_candidates(clean, delivered, self.budget)
+        into.violations[positions] = ~inside
         if self.on_violation is OnViolation.CLIP:
             delivered = norms.project_to_budget(clean, delivered, self.budget)
             inside = np.ones_like(inside)
-        into.forfeits[places] = np.where(inside, Forfeit.NONE, Forfeit.BUDGET)
-        positions = np.asarray(places)[inside]
-        into.pixels[positions] = delivered[inside]
+        into.forfeits[positions] = np.where(inside, Forfeit.NONE, Forfeit.BUDGET)
+        admitted = np.asarray(positions)[inside]
+        into.pixels[admitted] = delivered[inside]
 
 
 def no_examples(originals: Pixels) -> AdversarialExamples:

@@ -44,7 +44,7 @@ class _Query:
 
 
 @dataclass(eq=False)
-class _KnownReplies:
+class _ResumedReplies:
     """Replies that another process got and that the attack did not ask for again yet; see `_PARTIAL_ARRAYS`."""
 
     answers: Answers
@@ -104,10 +104,10 @@ class DefenceQueries:
         self._asked: list[bytes] = []
         """The digest of every query so far, the open one last."""
         self._resumed = resumed
-        self._known: _KnownReplies | None = None
+        self._known: _ResumedReplies | None = None
         """The replies of another process to the next queries; None once this process asks the defence itself."""
         if resumed is not None and resumed.blobs:
-            self._known = _KnownReplies(*(get_array(context.blobs, resumed.blobs[name]) for name in _PARTIAL_ARRAYS))
+            self._known = _ResumedReplies(*(get_array(context.blobs, resumed.blobs[name]) for name in _PARTIAL_ARRAYS))
 
     @property
     def transcript(self) -> str:
@@ -139,8 +139,8 @@ class DefenceQueries:
     def pictures_with(self, answer: int) -> NDArray[np.int32]:
         """Returns the pictures about which a query got this answer, in the order of the queries, with repetitions."""
         replies = self.replies()
-        found: NDArray[np.int32] = replies[replies[:, 1] == answer, 0]
-        return found
+        pictures: NDArray[np.int32] = replies[replies[:, 1] == answer, 0]
+        return pictures
 
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
         """Asks for labels and scores of pictures u8 [k, c, h, w], each for one of the task's pictures [k], at a price.
@@ -148,7 +148,7 @@ class DefenceQueries:
         Raises:
             InfrastructureFault: a fault of ours.
         """
-        answers = self._put(pixels, pictures, None, price)
+        answers = self._ask_and_record(pixels, pictures, None, price)
         return DefenceReplies(answers.answers, answers.scores)
 
     def ask_gradients(
@@ -158,10 +158,12 @@ class DefenceQueries:
 
         A defence that gives no gradients is not asked, and has no fault.
         """
-        answers = self._put(pixels, pictures, labels, price)
+        answers = self._ask_and_record(pixels, pictures, labels, price)
         return GradientReplies(answers.answers, answers.scores.reshape(pixels.shape))
 
-    def _put(self, pixels: Pixels, pictures: NDArray[np.int32], labels: Labels | None, price: int) -> DefenceAnswers:
+    def _ask_and_record(
+        self, pixels: Pixels, pictures: NDArray[np.int32], labels: Labels | None, price: int
+    ) -> DefenceAnswers:
         """Asks for labels and scores, or for gradients if `labels` are given, and records query and reply."""
         answers, limits = self._start(pixels, pictures, gradients=labels is not None), self._context.limits
         plan = QuestionPlan(limits, limits.classify_batch, scored=True)
@@ -175,11 +177,11 @@ class DefenceQueries:
             self.seconds += answers.seconds
             self.fault_seconds += answers.fault_seconds
         self._open = None
-        self._note(pixels, pictures, answers, price, gradients=labels is not None)
+        self._record(pixels, pictures, answers, price, gradients=labels is not None)
         return answers
 
     def _start(self, pixels: Pixels, pictures: NDArray[np.int32], *, gradients: bool) -> DefenceAnswers:
-        """Returns the answers of a new query, with those that another process got to it already filled in."""
+        """Returns the answers of a new query, with those that another process already got for it filled in."""
         count, columns = len(pixels), prod(pixels.shape[1:]) if gradients else len(self._context.task.classes)
         answers = DefenceAnswers.empty(count, columns)
         self._open = answers, gradients
@@ -187,8 +189,8 @@ class DefenceQueries:
         known, resumed = self._known, self._resumed
         if known is None or resumed is None:
             return answers
-        place = len(self._asked) - 1
-        if place >= len(known.asked) or known.asked[place].tobytes() != self._asked[place]:
+        number = len(self._asked) - 1
+        if number >= len(known.asked) or known.asked[number].tobytes() != self._asked[number]:
             self._known = None
             self._pool.budget.divergences += resumed.replacement_due
             return answers
@@ -201,7 +203,7 @@ class DefenceQueries:
             self._known = None
         return answers
 
-    def _note(
+    def _record(
         self, pixels: Pixels, pictures: NDArray[np.int32], answers: DefenceAnswers, price: int, *, gradients: bool
     ) -> None:
         self._gradient_bytes += answers.scores.nbytes if gradients else 0

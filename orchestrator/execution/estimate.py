@@ -91,16 +91,16 @@ def estimate_run(
     stages = []
     for stage in Stage:
         stage_jobs = [job for job in plan.jobs if job.stage is stage]
-        left = [job for job in stage_jobs if job.id not in current.usable_jobs and job.id not in before]
+        remaining = [job for job in stage_jobs if job.id not in current.usable_jobs and job.id not in before]
         finished_count = sum(1 for job in stage_jobs if job.id in current.usable_jobs)
         stages.append(
             _estimate_stage(
                 context,
                 stage,
-                left,
+                remaining,
                 rates,
                 finished=finished_count,
-                reused=len(stage_jobs) - len(left) - finished_count,
+                reused=len(stage_jobs) - len(remaining) - finished_count,
             )
         )
     return RunEstimate(context.task.name, context.round, slots, tuple(stages))
@@ -109,8 +109,8 @@ def estimate_run(
 def _estimate_stage(
     context: RoundContext, stage: Stage, jobs: Sequence[Job], rates: SecondsPerQuestion, *, finished: int, reused: int
 ) -> StageEstimate:
-    works = [_job_workload(context, job) for job in jobs]
-    expected = [_expected_seconds(rates, job, work) for job, work in zip(jobs, works, strict=True)]
+    workloads = [_job_workload(context, job) for job in jobs]
+    expected = [_expected_seconds(rates, job, workload) for job, workload in zip(jobs, workloads, strict=True)]
     known = [seconds for seconds in expected if seconds is not None]
     return StageEstimate(
         stage=stage,
@@ -118,10 +118,10 @@ def _estimate_stage(
         finished=finished,
         reused=reused,
         cells=sum(len(job.cells) for job in jobs),
-        questions=sum(work.questions for work in works),
-        sandboxes=sum(work.sandboxes for work in works),
+        questions=sum(workload.questions for workload in workloads),
+        sandboxes=sum(workload.sandboxes for workload in workloads),
         expected_seconds=sum(known) if len(known) == len(jobs) else None,
-        max_seconds=sum(work.max_seconds for work in works),
+        max_seconds=sum(workload.max_seconds for workload in workloads),
     )
 
 

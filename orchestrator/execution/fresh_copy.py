@@ -1,7 +1,7 @@
-"""The copy of an image's files that a determinism check runs from.
+"""The copy of an image's files for the sandboxes of a determinism check.
 
-The kernel caches which of its image's files a sandbox looked up, and keeps that after the sandbox has ended. A defence
-could store answers in that cache during play and find them again in every replay from the same image, so that play and
+The kernel caches a sandbox's look-ups of its image's files, and keeps them after the sandbox has ended. A defence could
+store answers in that cache during play and find them again in every replay from the same image, so that play and
 replays would agree.
 """
 
@@ -17,14 +17,14 @@ _log = structlog.get_logger()
 
 
 class FreshCopy:
-    """The copy of one image, made on first use. Threads may share it."""
+    """The copy of one image, which is made on first use. Threads may share it."""
 
     def __init__(self, backend: Backend, image: Image, run: str) -> None:
         self._backend, self._original, self._run = backend, image, run
         self._lock = threading.Lock()
         self._copy: Image | None = None
         self.digest = ""
-        """The copy's digest, also after its removal; empty until it is made, and where nothing is copied."""
+        """The copy's digest, also after its removal; empty until it is made, and if the backend copies nothing."""
 
     @classmethod
     def of(cls, context: RoundContext, submission: str) -> "FreshCopy | None":
@@ -34,7 +34,7 @@ class FreshCopy:
         return cls(context.backend, context.images[submission], context.run)
 
     def get_image(self) -> Image:
-        """Returns the copy, or the image itself where the backend copies nothing.
+        """Returns the copy, or the image itself if the backend copies nothing.
 
         Raises:
             InfrastructureFault: the copy could not be made; another call tries again.
@@ -52,10 +52,10 @@ class FreshCopy:
         A copy that cannot be removed now is left for the sweep at the end of the round.
         """
         with self._lock:
-            copied, self._copy = self._copy, None
-        if copied is None or copied.digest == self._original.digest or copied.rollback is None:
+            copy, self._copy = self._copy, None
+        if copy is None or copy.digest == self._original.digest or copy.rollback is None:
             return
         try:
-            copied.rollback()
+            copy.rollback()
         except InfrastructureFault as fault:
-            _log.warning("copy_left", image=copied.digest, reason=str(fault))
+            _log.warning("copy_left", image=copy.digest, reason=str(fault))

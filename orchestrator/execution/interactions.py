@@ -185,11 +185,11 @@ def ask_gradients(
     _GradientRun(pool, questions, pictures, clock, outcome, labels=labels).ask_all()
 
 
-_Answered = TypeVar("_Answered")
+_Reply = TypeVar("_Reply")
 
 
 @dataclass(eq=False)
-class _QuestionRun(ABC, Generic[_Answered]):
+class _QuestionRun(ABC, Generic[_Reply]):
     """A run of questions in progress; `ready_at` is the clock's time when its first player was ready."""
 
     pool: PlayerPool
@@ -200,11 +200,11 @@ class _QuestionRun(ABC, Generic[_Answered]):
     ready_at: float | None = None
 
     @abstractmethod
-    def _ask(self, player: Player, part: slice) -> _Answered:
+    def _ask(self, player: Player, part: slice) -> _Reply:
         """Asks one question about a part of the pictures. Raises SubmissionFault, InfrastructureFault."""
 
     @abstractmethod
-    def _note(self, answered: _Answered, part: slice) -> None:
+    def _write_reply(self, reply: _Reply, part: slice) -> None:
         """Writes the reply about a part of the pictures into `outcome`."""
 
     def ask_all(self) -> None:
@@ -225,7 +225,7 @@ class _QuestionRun(ABC, Generic[_Answered]):
             if replacing:
                 self._charge_time(started_at)
             started_at = self._prepare_question(part)
-            answered = self._ask(player, part)
+            reply = self._ask(player, part)
         except GaveUp as fault:
             self._give_up(fault)
         except SubmissionFault as fault:
@@ -234,7 +234,7 @@ class _QuestionRun(ABC, Generic[_Answered]):
             self._record_fault(fault, part, fresh=fresh)
         else:
             outcome.seconds += self.clock() - started_at
-            self._record_answer(answered, part)
+            self._record_reply(reply, part)
 
     def _prepare_question(self, part: slice) -> float:
         """Pauses before a question, prestarts the next sandbox if each question has its own, and returns the time."""
@@ -252,10 +252,10 @@ class _QuestionRun(ABC, Generic[_Answered]):
             self.outcome.fault_seconds += seconds
             self.pool.budget.spend(seconds)
 
-    def _record_answer(self, answered: _Answered, part: slice) -> None:
+    def _record_reply(self, reply: _Reply, part: slice) -> None:
         outcome = self.outcome
         outcome.answer_times[part] = self.clock() - (self.ready_at or 0.0)
-        self._note(answered, part)
+        self._write_reply(reply, part)
         alone = outcome.singles_left > 0
         self._mark_completed(part)
         if self.questions.fresh_sandbox_each or (alone and self.questions.batch > 1):
@@ -285,12 +285,12 @@ class _QuestionRun(ABC, Generic[_Answered]):
     def _give_up(self, fault: GaveUp) -> None:
         """Ends the run: in play, the remaining pictures get the answer `NOT_PLAYED`."""
         outcome = self.outcome
-        left = slice(outcome.completed, len(self.pictures))
-        outcome.faults.append(fault_record(fault, left.stop - left.start))
+        remaining = slice(outcome.completed, len(self.pictures))
+        outcome.faults.append(fault_record(fault, remaining.stop - remaining.start))
         if self.questions.scored:
-            outcome.answers[left] = NOT_PLAYED
-        outcome.sandbox[left] = max(0, outcome.sandbox_count - 1)
-        outcome.completed, outcome.singles_left = left.stop, 0
+            outcome.answers[remaining] = NOT_PLAYED
+        outcome.sandbox[remaining] = max(0, outcome.sandbox_count - 1)
+        outcome.completed, outcome.singles_left = remaining.stop, 0
 
 
 class _ClassifyRun(_QuestionRun[AnswersReply]):
@@ -300,13 +300,13 @@ class _ClassifyRun(_QuestionRun[AnswersReply]):
         seeds = None if self.questions.seeds is None else list(self.questions.seeds[part])
         return player.classify(_batch(self.pictures[part]), self.questions.limits, seeds)
 
-    def _note(self, answered: AnswersReply, part: slice) -> None:
+    def _write_reply(self, reply: AnswersReply, part: slice) -> None:
         outcome = self.outcome
-        outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
-        if answered.scores is not None:
+        outcome.answers[part] = [ABSTAINED if label is None else label for label in reply.labels]
+        if reply.scores is not None:
             if not self.questions.scored:  # only a determinism check uses margins
-                outcome.margins[part] = relative_margins(answered.scores)
-            outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
+                outcome.margins[part] = relative_margins(reply.scores)
+            outcome.scores[part] = reply.scores[:, : outcome.scores.shape[1]]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -322,10 +322,10 @@ class _GradientRun(_QuestionRun["NDArray[np.float32] | None"]):
             _batch(self.pictures[part]), [int(label) for label in self.labels[part]], self.questions.limits
         )
 
-    def _note(self, answered: NDArray[np.float32] | None, part: slice) -> None:
+    def _write_reply(self, reply: NDArray[np.float32] | None, part: slice) -> None:
         self.outcome.answers[part] = NOT_ASKED
-        if answered is not None:
-            self.outcome.scores[part] = answered.reshape(len(answered), -1)
+        if reply is not None:
+            self.outcome.scores[part] = reply.reshape(len(reply), -1)
 
 
 def _batch(pictures: Sequence[Pixels]) -> Pixels:
@@ -340,5 +340,5 @@ def relative_margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     values = np.sort(scores.astype(np.float64), axis=1)
     with np.errstate(all="ignore"):
-        found = (values[:, -1] - values[:, -2:][:, 0]) / np.maximum(values[:, -1], -values[:, 0])
-    return np.where(np.isfinite(found), found, np.nan).astype(np.float32)
+        margins = (values[:, -1] - values[:, -2:][:, 0]) / np.maximum(values[:, -1], -values[:, 0])
+    return np.where(np.isfinite(margins), margins, np.nan).astype(np.float32)

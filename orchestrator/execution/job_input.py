@@ -25,7 +25,7 @@ def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[eve
         raise StoreFault("the ledger is empty: no round was opened here")
     attacks = {cell.attack for cell in job.cells if cell.attack is not None}
     submissions = attacks | {job.submission}
-    read = [
+    jobs_read = [
         planned
         for planned in view.round.planned_jobs
         if planned.id == job.id
@@ -39,8 +39,8 @@ def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[eve
         for known in context.roster
         if known.id in submissions
     ]
-    job_events.append(events.PlanMade(jobs=read))
-    for planned in read:
+    job_events.append(events.PlanMade(jobs=jobs_read))
+    for planned in jobs_read:
         job_events += _results_of_job(planned.id, view, with_sandboxes=planned.id == job.id)
     job_events += [failure for failure in view.round.failed_attempts if failure.job == job.id]
     if view.round.answers_digest is not None and view.round.replay_head is not None:

@@ -52,8 +52,8 @@ class JobRunner:
         self._carried_sandboxes = [] if partial_step is None else list(partial_step.sandboxes)
         finished = view.steps(job.id)
         # Seeds continue after the recorded sandboxes: those that a killed orchestrator lost are started again.
-        on_record = [*self._carried_sandboxes, *(sandbox for step in finished.values() for sandbox in step.sandboxes)]
-        sandbox_numbers = itertools.count(sum(not sandbox.submission for sandbox in on_record))
+        recorded = [*self._carried_sandboxes, *(sandbox for step in finished.values() for sandbox in step.sandboxes)]
+        sandbox_numbers = itertools.count(sum(not sandbox.submission for sandbox in recorded))
         self._copy = FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None
         self._pool = PlayerPool(
             context,
@@ -101,8 +101,8 @@ class JobRunner:
 
         The next session of a resumed replay may need the seed of an earlier one.
         """
-        taken_up = self._job.stage is Stage.REPLAY and self._view.steps(self._job.id)
-        if not taken_up and not self._pool.budget.exhaustion_reason:
+        is_resumed_replay = self._job.stage is Stage.REPLAY and self._view.steps(self._job.id)
+        if not is_resumed_replay and not self._pool.budget.exhaustion_reason:
             self._pool.prestart()
 
     def assignment(self, partial_step: PartialStep | None = None) -> Assignment:
@@ -112,8 +112,8 @@ class JobRunner:
             StoreFault: the round was never opened.
         """
         context = self._context
-        joined = self._joins_attack and not query_steps.attack_is_over(context, self._view.steps(self._job.id))
-        attack = self._job.cells[0].attack if joined else None
+        needs_attack = self._joins_attack and not query_steps.attack_is_over(context, self._view.steps(self._job.id))
+        attack = self._job.cells[0].attack if needs_attack else None
         return Assignment(
             job=self._job.id,
             run=context.run,
@@ -126,7 +126,7 @@ class JobRunner:
 
     @property
     def partial_step(self) -> PartialStep | None:
-        """What another process needs after `run` raised and what no event contains."""
+        """What another process needs to continue after `run` raised, beyond the events."""
         return self._partial_step
 
     def cancel(self) -> None:
@@ -152,20 +152,20 @@ class JobRunner:
         finished = self._view.steps(self._job.id)
         started_at = self._context.clock()
 
-        tried = retry.FailureStreak(len(finished))
+        failures = retry.FailureStreak(len(finished))
 
-        def failed(state: RetryCallState) -> None:
+        def record_failure(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
             code = error.code if isinstance(error, InfrastructureFault) else "infrastructure"
-            tried.count_failure(len(finished))
+            failures.count_failure(len(finished))
             self._log.warning("attempt_failed", attempt=state.attempt_number, code=code, reason=str(error))
             emit(events.AttemptFailed(job=self._job.id, attempt=state.attempt_number, code=code, message=str(error)))
 
         retrying = Retrying(
-            stop=lambda _: tried.length >= MAX_ATTEMPTS,
+            stop=lambda _: failures.length >= MAX_ATTEMPTS,
             wait=wait_exponential(multiplier=0.5, max=10),
             retry=retry_if_exception(_may_retry),
-            after=failed,
+            after=record_failure,
             before_sleep=lambda _: self._wait_for_backend(emit),
             reraise=True,
         )
@@ -226,20 +226,20 @@ class JobRunner:
 
     def _steps(self) -> JobSteps | OrganizerQuerySteps | SubmittedQuerySteps:
         if self._attack_pool and self._context.unstarted:
-            return self._steps_without(self._attack_pool)
+            return self._steps_of_unstarted(self._attack_pool)
         if self._attack_pool:
             return SubmittedQuerySteps(self._job, self._context, self._pool, self._attack_pool, self._partial_step)
         if self._job.stage is Stage.QUERY:
             return OrganizerQuerySteps(self._job, self._context, self._pool, self._partial_step)
         return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
 
-    def _steps_without(self, attack_pool: PlayerPool) -> SubmittedQuerySteps:
+    def _steps_of_unstarted(self, attack_pool: PlayerPool) -> SubmittedQuerySteps:
         """Returns the steps of a query job one of whose two players cannot be started."""
         context = self._context
         if context.unstarted == self._job.submission:
             return UnstartedDefenceSteps(self._job, context, self._pool, attack_pool, self._partial_step)
-        asked_once = replace(context, replay=SamplingDesign(power=0))  # the defence cannot be asked again
-        return SubmittedQuerySteps(self._job, asked_once, self._pool, attack_pool, self._partial_step)
+        without_replay = replace(context, replay=SamplingDesign(power=0))  # the defence cannot be asked again
+        return SubmittedQuerySteps(self._job, without_replay, self._pool, attack_pool, self._partial_step)
 
     def _begin_attempt(self, finished: dict[int, events.StepFinished]) -> None:
         """Prepares the pools for an attempt; what faults cost in finished steps counts against the budget."""

@@ -169,8 +169,8 @@ def _defence_jobs(
     )
     made_by = {cell: _source(cell, sources) for cell in cells}
     keys = {cell: job_id(play=play, source=made_by[cell]) for cell in cells}
-    jobs, left = _reused(keys, known.get((Stage.CLASSIFY, defence), []))
-    parts = [left] if context.isolation is Isolation.ROUND else [(cell,) for cell in left]
+    jobs, remaining = _reused(keys, known.get((Stage.CLASSIFY, defence), []))
+    parts = [remaining] if context.isolation is Isolation.ROUND else [(cell,) for cell in remaining]
     for part in filter(None, parts):
         needs = frozenset(source for cell in part if (source := made_by[cell]) is not None)
         part_keys = tuple(keys[cell] for cell in part)
@@ -213,18 +213,18 @@ def _replay_jobs(
             break
         plays = [(cell, key) for job in group for cell, key in zip(job.cells, job.keys, strict=True)]
         keys = {cell: job_id(design=design, play=key) for cell, key in plays}
-        jobs, left = _reused(keys, known.get((Stage.REPLAY, defence), []))
-        if left and defence in present:
-            left_keys = tuple(keys[cell] for cell in left)
+        jobs, remaining = _reused(keys, known.get((Stage.REPLAY, defence), []))
+        if remaining and defence in present:
+            new_keys = tuple(keys[cell] for cell in remaining)
             jobs.append(
-                Job(job_id(stage=Stage.REPLAY, keys=left_keys), Stage.REPLAY, defence, left, everything, left_keys)
+                Job(job_id(stage=Stage.REPLAY, keys=new_keys), Stage.REPLAY, defence, remaining, everything, new_keys)
             )
         yield from sorted(jobs, key=_sort_key)
     if context.replay.attacks:
         for job in (job for job in perturb.values() if job.submission not in context.picture_sets):
-            again = job_id(design=design, play=job.id)
-            if job.submission in present or again in {r.id for r in known.get((Stage.REPLAY, job.submission), [])}:
-                yield Job(again, Stage.REPLAY, job.submission, (), everything)
+            replay = job_id(design=design, play=job.id)
+            if job.submission in present or replay in {r.id for r in known.get((Stage.REPLAY, job.submission), [])}:
+                yield Job(replay, Stage.REPLAY, job.submission, (), everything)
 
 
 def _sort_key(job: Job) -> tuple[list[str], str]:

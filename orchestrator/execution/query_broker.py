@@ -69,11 +69,11 @@ class Broker:
         if any(self._left(position) < count * price for position, count in wanted.items()):
             return self._on_grid(QueryReply(self._left_each(query), refused=Refusal.BUDGET))
         if query.want is Want.GRADIENT:
-            found = self._queries.ask_gradients(query.pixels, self._labels[positions], positions + self._first, price)
-            self._note(query.pixels, positions, found.answers, price)
-            return self._on_grid(QueryReply(self._left_each(query), values=found.gradients))
+            replied = self._queries.ask_gradients(query.pixels, self._labels[positions], positions + self._first, price)
+            self._record_answers(query.pixels, positions, replied.answers, price)
+            return self._on_grid(QueryReply(self._left_each(query), values=replied.gradients))
         replies = self._queries.ask(query.pixels, positions + self._first, price)
-        self._note(query.pixels, positions, replies.answers, price)
+        self._record_answers(query.pixels, positions, replies.answers, price)
         left = self._left_each(query)
         if query.want is Want.SCORES:
             return self._on_grid(QueryReply(left, values=self._shown_scores(replies.scores)))
@@ -85,7 +85,7 @@ class Broker:
     def _left_each(self, query: AttackQuery) -> list[int]:
         return [self._left(position) for position in query.positions]
 
-    def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int) -> None:
+    def _record_answers(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int) -> None:
         """Counts the queries; records each picture's first success within the budget, and the defence's failures."""
         record, right = self.record, self._labels[positions]
         wrong = (answers != right) & (answers != NOT_ASKED)  # an abstention is wrong too (A7)

@@ -11,7 +11,7 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.logs import QUERY_PROGRESS
 
 SECONDS_BETWEEN = 60.0
-"""The least seconds between two lines of the log."""
+"""The fewest seconds between two lines of the log."""
 _log = structlog.get_logger()
 
 
@@ -21,13 +21,13 @@ class QueryProgress:
     def __init__(self, context: RoundContext, cell: Cell) -> None:
         self._log = _log.bind(contest=context.contest, round=context.round, submission=cell.defence, attack=cell.attack)
         self._clock = context.clock
-        self._began_at = self._said_at = self._clock()
+        self._began_at = self._logged_at = self._clock()
         self._pictures = self._most_queries = self._done = self._done_here = self._queries = 0
 
     def begin(self, pictures: int, most_queries: int) -> None:
         """Sets how many pictures the job has, and the most queries that one of them costs."""
         self._pictures, self._most_queries = pictures, most_queries
-        self._began_at = self._said_at = self._clock()
+        self._began_at = self._logged_at = self._clock()
 
     def begin_step(self, done: int) -> None:
         """Sets how many pictures are in the steps before the one that begins."""
@@ -46,9 +46,9 @@ class QueryProgress:
         """
         self._queries += count
         now = self._clock()
-        if now - self._said_at < SECONDS_BETWEEN:
+        if now - self._logged_at < SECONDS_BETWEEN:
             return
-        self._said_at, spent, left = now, now - self._began_at, self._pictures - self._done
+        self._logged_at, spent, left = now, now - self._began_at, self._pictures - self._done
         estimate = {"seconds_left": round(spent / self._done_here * left)} if self._done_here else {}
         self._log.info(
             QUERY_PROGRESS,

@@ -34,7 +34,7 @@ from orchestrator.ledger.read_model import RoundView
 _AGAINST_PLAY = frozenset({FindingKind.ENVIRONMENT, FindingKind.CLOCK, FindingKind.INCONSISTENT})
 """Kinds of findings that may show only between play and replay."""
 REPEATS = 2
-"""How often an attack is asked the same questions again, as for its finding."""
+"""How many times an attack is asked the same questions again, as for its finding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def wait_for_backend(backend: Backend, clock: Clock, cancelled: threading.Event)
         except BackendUnavailable as error:
             waited = clock() - started_at
             if waited >= MAX_WAIT_SECONDS:
-                raise BackendUnavailable(f"{error}; it was waited for, for {waited:.0f} s") from error
+                raise BackendUnavailable(f"{error}; waited {waited:.0f} s for it") from error
         else:
             return waited and clock() - started_at
         if cancelled.wait(POLL_SECONDS):

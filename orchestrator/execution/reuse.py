@@ -70,8 +70,8 @@ def jobs_without_verdict(view: RoundView) -> set[str]:
 
 def _usable_jobs(view: RoundView) -> dict[str, events.JobRecord]:
     """Returns the finished jobs of a round that another plan may use: they depend only on the inputs of their keys."""
-    left = view.round.finished_jobs.keys() - jobs_without_verdict(view)
-    return {name: job for name, job in view.round.jobs.items() if name in left}
+    usable = view.round.finished_jobs.keys() - jobs_without_verdict(view)
+    return {name: job for name, job in view.round.jobs.items() if name in usable}
 
 
 def damaged_jobs(view: RoundView, blobs: Blobs) -> tuple[set[str], str]:

@@ -1,4 +1,4 @@
-"""What all jobs of a round share and what stays the same through the round."""
+"""The settings that all jobs of a round share and that stay the same through the round."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -141,5 +141,5 @@ class RoundContext:
         return digest(self.secret) if attack.id in self.organizer_attacks else str(self.attack_seed(attack))
 
     def secret_seed(self, *parts: str) -> int:
-        """Returns a seed that nobody knows before the round's secret is revealed."""
+        """Returns a seed that cannot be computed before the round's secret is revealed."""
         return derive_seed(self.secret, *parts)
