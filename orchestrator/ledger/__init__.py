@@ -1,1 +1,1 @@
-"""What happened: the append-only record, where it is kept, and what is read from it."""
+"""The append-only record of rounds and contests: its stores, its folders, and the queries on it."""

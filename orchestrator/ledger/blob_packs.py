@@ -43,11 +43,11 @@ class BlobPacks:
     def __init__(self, folder: str) -> None:
         self._folder = f"{folder}/{PACKS}"
         self._own = f"{self._folder}/{secrets.token_hex(8)}"
-        self._found: dict[bytes, PackedBlob] = {}
+        self._blobs: dict[bytes, PackedBlob] = {}
         self._copies: dict[bytes, list[PackedBlob]] = {}
         """Further positions of a blob: two writers stored it at once, or it was stored again because it was damaged."""
         self._read_up_to: dict[str, int] = {}
-        self._looked = False
+        self._was_read = False
         self._lock = threading.Lock()
 
     def seen(self, digest: bytes) -> list[PackedBlob]:
@@ -58,14 +58,14 @@ class BlobPacks:
     def known(self, digest: bytes) -> list[PackedBlob]:
         """Returns the known positions of a blob. It reads the packs if this object never did."""
         with self._lock:
-            if not self._looked:
-                self._look_for_new()
+            if not self._was_read:
+                self._read_new_records()
             return self._places(digest)
 
     def find(self, digest: bytes) -> list[PackedBlob]:
         """Returns all positions of a blob. It first reads the records that were added to any pack."""
         with self._lock:
-            self._look_for_new()
+            self._read_new_records()
             return self._places(digest)
 
     def append(self, digest: bytes, data: bytes) -> None:
@@ -77,7 +77,7 @@ class BlobPacks:
             except FileNotFoundError:
                 os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103  see FolderBlobs
                 start = self._write(record)
-            self._note(digest, PackedBlob(self._own, start + _HEAD.size, len(data)))
+            self._add(digest, PackedBlob(self._own, start + _HEAD.size, len(data)))
             self._read_up_to[self._own] = start + len(record)
 
     def _write(self, record: bytes) -> int:
@@ -96,16 +96,16 @@ class BlobPacks:
             os.close(descriptor)  # on a network file system, other machines see the data after the close
         return start
 
-    def _look_for_new(self) -> None:
+    def _read_new_records(self) -> None:
         """Adds the records that were appended to any pack since the last call."""
-        self._looked = True
+        self._was_read = True
         with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
                 for digest, blob in self._new_records(entry.path):
-                    self._note(digest, blob)
+                    self._add(digest, blob)
 
     def _new_records(self, path: str) -> Iterator[tuple[bytes, PackedBlob]]:
-        """Yields the complete records of a pack after those that were read. It stops at bytes that are no record."""
+        """Yields the complete records of a pack after those that were read. It stops at bytes that are not a record."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -122,10 +122,10 @@ class BlobPacks:
         finally:
             os.close(descriptor)
 
-    def _note(self, digest: bytes, blob: PackedBlob) -> None:
-        if self._found.setdefault(digest, blob) is not blob:
+    def _add(self, digest: bytes, blob: PackedBlob) -> None:
+        if self._blobs.setdefault(digest, blob) is not blob:
             self._copies.setdefault(digest, []).append(blob)
 
     def _places(self, digest: bytes) -> list[PackedBlob]:
-        blob = self._found.get(digest)
+        blob = self._blobs.get(digest)
         return [] if blob is None else [blob, *self._copies.get(digest, ())]

@@ -81,13 +81,13 @@ class ContestFolder:
                 f"the contest's folder, {self.path.parent}" if self.path.name == FILE_NAME else "a contest's folder"
             )
             raise UsageError(f"{self.path} is a file; give {folder}")
-        raise UsageError(self._instead())
+        raise UsageError(self._missing_contest_message())
 
-    def _instead(self) -> str:
-        """Returns what a folder is in which no contest was opened, and what to give or to run instead."""
+    def _missing_contest_message(self) -> str:
+        """Returns a message for a folder without an opened contest: what the folder is, and the remedy."""
         path = self.path
         if RoundFolder(path).exists:
-            return _round_instead(path)
+            return _round_folder_message(path)
         if (path / _MANIFEST).exists():
             return f"{path} is the folder of a submission; the contest's folder comes first"
         if self.file.exists():
@@ -109,8 +109,8 @@ class ContestFolder:
         if not path.exists():
             return open_ledger(self.path / CONTEST_LEDGER)
         try:
-            named = json.loads(path.read_bytes())
-            return open_database(named["url"], named["schema"])
+            database = json.loads(path.read_bytes())
+            return open_database(database["url"], database["schema"])
         except (OSError, ValueError, TypeError, KeyError) as error:
             problem = f"{path} does not say where the ledger is: {error}"
             raise StoreFault(f"{problem}; put it back from a copy of the folder") from error
@@ -148,8 +148,8 @@ class ContestFolder:
         return RoundFolder(self.path / "rounds" / name / task)
 
 
-def _round_instead(path: Path) -> str:
-    """Returns what to give, or to run, in place of a command on a contest for the folder of a round."""
+def _round_folder_message(path: Path) -> str:
+    """Returns a message for the folder of a round that was given instead of a contest's, with the remedy."""
     if (contest := RoundFolder(path).contest_path) is not None:
         return f"{path} is the folder of a round; give the folder of its contest, {contest}"
     word = shell_word(path)

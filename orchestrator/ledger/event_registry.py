@@ -38,5 +38,5 @@ def format_event_type(kind: str) -> type[FormatEvent]:
     known = {each.model_fields["kind"].default: each for each in plugins.load_plugin("formats", name).event_types}
     if kind not in known:
         raise UsageError(f"the format {name} has no event {kind!r}; it has {', '.join(known) or 'none'}")
-    found: type[FormatEvent] = known[kind]
-    return found
+    model: type[FormatEvent] = known[kind]
+    return model

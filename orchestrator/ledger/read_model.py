@@ -149,7 +149,7 @@ class RoundView:
         attacks = {None, *(attack.id for attack in roster.by_side(Side.ATTACK))}
         for defence in roster.by_side(Side.DEFENCE):
             yield from (
-                (cell, found) for cell, found in self.answers(defence.id, count).items() if cell.attack in attacks
+                (cell, answers) for cell, answers in self.answers(defence.id, count).items() if cell.attack in attacks
             )
 
     def finished_steps(self, stage: Stage, submission: str | None = None) -> list[list[events.StepFinished]]:

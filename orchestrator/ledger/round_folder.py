@@ -19,14 +19,14 @@ from orchestrator.ledger.stores.base import Blobs, Ledger
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
 DATABASE = "database.json"
-"""Replaces `CONTEST_LEDGER` if the ledger is in a database: says which database. It may hold a password."""
+"""Replaces `CONTEST_LEDGER` if the ledger is in a database: has the database's URL, which may contain a password."""
 SECRET_BYTES = 32
 LOCK_WAIT_SECONDS = 300.0
-"""How long to wait for another command that writes to a contest. Writing a large contest's results takes a minute."""
+"""Seconds to wait for another command that writes to a contest. Writing a large contest's results takes a minute."""
 _LOCK_POLL_SECONDS = 0.02
 """Seconds between two attempts to lock a folder."""
-_GLANCE_SECONDS = 0.2
-"""How long to wait for a round's lock: `is_played` of another process may hold it for a moment."""
+_ROUND_LOCK_SECONDS = 0.2
+"""Seconds to wait for a round's lock: `is_played` of another process may hold it for a moment."""
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 """Errors of the disk, as opposed to errors in the operator's arguments."""
 _OWN_NAMES = frozenset(
@@ -188,8 +188,8 @@ class RoundFolder:
     def require(self) -> None:
         """Raises UsageError if no round was opened here."""
         if not self.exists and is_contest(self.path):
-            lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
-            round_paths = ", ".join(str(self.path / place) for place in lies) or "no round was played yet"
+            rounds = sorted(ledger.parent for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
+            round_paths = ", ".join(str(folder) for folder in rounds) or "no round was played yet"
             raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {round_paths}")
         if not self.exists:
             raise UsageError(
@@ -205,10 +205,10 @@ class RoundFolder:
             StoreFault: the folder cannot be locked.
         """
         busy = f"another orchestrator plays the round in {self.path}; wait for it or end it"
-        with lock_folder(self.path, busy, patience=_GLANCE_SECONDS):
+        with lock_folder(self.path, busy, patience=_ROUND_LOCK_SECONDS):
             with self.writing():  # other commands write results of this round too
-                found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
-                for path in chain(*found, self._blobs_path.glob(f"*/{UNFINISHED_PREFIX}*")):
+                unfinished = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
+                for path in chain(*unfinished, self._blobs_path.glob(f"*/{UNFINISHED_PREFIX}*")):
                     with suppress(OSError):  # the next run tries again
                         path.unlink()
             yield

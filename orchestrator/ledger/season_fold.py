@@ -42,14 +42,14 @@ def format_of_season(season: Season) -> Format[Any]:
 def _make_format(contest: Mapping[str, Any], rules: Mapping[str, Any] | None) -> Format[Any]:
     """Returns the format that a resolved contest file names, with these rules or the file's own."""
     kind = plugins.load_plugin("formats", contest["format"])
-    found: Format[Any] = kind(kind.rules_type.model_validate(rules or contest["rules"]))
-    return found
+    contest_format: Format[Any] = kind(kind.rules_type.model_validate(rules or contest["rules"]))
+    return contest_format
 
 
 def season_state(contest_format: Format[Any], season: Season, opened: events.RoundOpened) -> SeasonState:
     """Returns the part of a season that affects a round."""
-    where = RoundOfSeason(opened.round, opened.task.name, season)
+    round_ = RoundOfSeason(opened.round, opened.task.name, season)
     return SeasonState(
-        {entry.id: contest_format.eligibility(entry, where) for entry in season.entries_of_task(where.task)},
+        {entry.id: contest_format.eligibility(entry, round_) for entry in season.entries_of_task(round_.task)},
         tuple(event for event, _ in season.format_events),
     )

@@ -1,1 +1,1 @@
-"""Where the record is kept. `base` says what a ledger and a blob store owe."""
+"""The stores of ledgers and blobs. `base` defines their interfaces."""

@@ -38,7 +38,7 @@ class FolderBlobs:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._not_kept(error) from error
+            raise self._write_fault(error) from error
 
     def put(self, data: bytes) -> str:
         """Stores the bytes and returns their digest. A reader never sees a partial blob."""
@@ -56,7 +56,7 @@ class FolderBlobs:
                 Path(path).parent.mkdir(exist_ok=True)
                 _write(path, data)
         except OSError as error:
-            raise self._not_kept(error) from error
+            raise self._write_fault(error) from error
         return name
 
     def _pack(self, name: str, data: bytes) -> None:
@@ -65,7 +65,7 @@ class FolderBlobs:
             try:
                 self._packs.append(key, data)
             except OSError as error:
-                raise self._not_kept(error) from error
+                raise self._write_fault(error) from error
 
     def get(self, digest: str) -> bytes:
         """Returns the bytes. Raises StoreFault if they are missing or damaged."""
@@ -86,7 +86,7 @@ class FolderBlobs:
             problem = f"blob {digest} is damaged in {places[0].path}, byte {places[0].start}; run again"
         raise StoreFault(problem)
 
-    def _not_kept(self, error: OSError) -> StoreFault:
+    def _write_fault(self, error: OSError) -> StoreFault:
         return StoreFault(
             f"cannot keep a blob under {self._folder}: {error}; make space there, or correct this, and run again"
         )
@@ -128,7 +128,7 @@ def _is_intact(path: str, name: str) -> bool:
 
 def _write(path: str, data: bytes) -> None:
     fresh = f"{path.rpartition('/')[0]}/{UNFINISHED_PREFIX}{secrets.token_hex(8)}"
-    with open(fresh, "xb", opener=_private) as file:
+    with open(fresh, "xb", opener=_open_private) as file:
         try:
             file.write(data)
             file.flush()  # before the rename: a full disk fails here, and a kill leaves no partial blob under the name
@@ -138,7 +138,7 @@ def _write(path: str, data: bytes) -> None:
             raise
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     """Opens a file that only its owner can read: some blobs are labels."""
     return os.open(path, flags, 0o600)
 

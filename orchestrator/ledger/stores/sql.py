@@ -245,9 +245,9 @@ class SqlLedger:
 
     def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
         """Returns the entry of a row whose hashes are verified. Raises StoreFault if its text is not an event."""
-        seq, time, kind, salt, text, previous, found = row
+        seq, time, kind, salt, text, previous, row_hash = row
         event = read_canonical_event(kind, text) or self._event(seq, kind, text)
-        return base.LedgerEntry(seq, time, salt, event, text, previous, leaf, found)
+        return base.LedgerEntry(seq, time, salt, event, text, previous, leaf, row_hash)
 
     def _event(self, seq: int, kind: str, text: str) -> Event:
         """Parses the text of an event.
@@ -276,17 +276,17 @@ class SqlLedger:
         It does not parse the events, except for the version in the first.
         """
         for place, row in enumerate(self._rows(after), start=after + 1):
-            seq, row_time, _, salt, text, before, found = row
+            seq, row_time, _, salt, text, before, row_hash = row
             try:
                 leaf = base.leaf_hash(seq, row_time, salt, text)
                 follows = base.entry_hash(previous, leaf)
             except (TypeError, ValueError) as error:  # a column of another type, or text that is not Unicode
                 raise self._broken(place) from error
-            if seq != place or before != previous or found != follows or row_time < time:
+            if seq != place or before != previous or row_hash != follows or row_time < time:
                 raise self._broken(place)
             if place == 1:
                 self._require_version(row)
-            previous, time = found, row_time
+            previous, time = row_hash, row_time
             yield row, leaf
 
     def _require_columns(self) -> None:
