@@ -225,7 +225,7 @@ def describe_quota(message: str) -> str:
 
 def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
     status, oom = pod.get("status") or {}, _oom_kills(pod)
-    termination = _container_state(pod, DRIVER).get("terminated")
+    termination = container_state(pod, DRIVER).get("terminated")
     if termination is not None:
         return _driver_end_status(pod, termination, oom)
     if status.get("phase") in {"Failed", "Succeeded"}:
@@ -241,7 +241,7 @@ def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: OomKills) ->
     stuck = _start_error(pod)
     if _is_node_silent(pod):
         return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom_kills=oom)
-    if "running" in _container_state(pod, DRIVER):
+    if "running" in container_state(pod, DRIVER):
         if stuck is not None:
             state = AttemptState.ENDED if stuck.fault is PlayerRefused else AttemptState.RUNNING
             description = f"its {_role(stuck.container)} cannot start: {stuck.description}"
@@ -340,7 +340,7 @@ def _start_error(pod: Object) -> _StartError | None:
     if image := _image_error(pod):
         return image
     for container in (PLAYER, ATTACK):
-        for state, details in _container_state(pod, container).items():
+        for state, details in container_state(pod, container).items():
             if details.get("reason") in _START_ERRORS:
                 reason = f"{_safe_text(details['reason'])}: {_safe_text(details.get('message'))}"
                 # A container that is never restarted has one try. While it waits, the kubelet tries again.
@@ -414,13 +414,13 @@ def _oom_kills(pod: Object | None) -> OomKills:
     """Returns whether the kernel ended each player's container at its memory limit."""
     if pod is None:
         return _NO_KILLS
-    ends = (_container_state(pod, container).get("terminated") for container in (PLAYER, ATTACK))
+    ends = (container_state(pod, container).get("terminated") for container in (PLAYER, ATTACK))
     return OomKills(*(None if end is None else end.get("reason") == "OOMKilled" for end in ends))
 
 
 def _player_exit(pod: Object, container: str) -> str:
     """Returns how a player's container ended whose first process reported no exit."""
-    termination = _container_state(pod, container).get("terminated")
+    termination = container_state(pod, container).get("terminated")
     node = _describe_node(pod)
     if termination is None:
         return f"its {container}'s container on {node} ended without a word, and its status does not say how"
@@ -428,7 +428,8 @@ def _player_exit(pod: Object, container: str) -> str:
     return f"its {container}'s container was ended from outside on {node}, {cause}, not at its memory limit"
 
 
-def _container_state(pod: Object, container: str) -> Object:
+def container_state(pod: Object, container: str) -> Object:
+    """Returns the state of one of a pod's containers, empty if it has none yet."""
     states = (
         state
         for name, state in _container_states((pod.get("status") or {}).get("containerStatuses"))

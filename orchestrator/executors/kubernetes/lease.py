@@ -171,7 +171,10 @@ class Lease:
             changes = spec.get("leaseTransitions")
             body = lease | {"spec": self._holder_spec(changes + 1 if isinstance(changes, int) else 1)}
             new_lease = self._api.replace(LEASES, body)
-        return new_lease is not None and self._set_lease(new_lease, asked_at)
+        if new_lease is None:
+            return False
+        self._lease, self._renewed = new_lease, asked_at
+        return True
 
     def _holder_spec(self, transitions: int) -> dict[str, Any]:
         now = _micro_time()
@@ -182,10 +185,6 @@ class Lease:
             "renewTime": now,
             "leaseTransitions": transitions,
         }
-
-    def _set_lease(self, lease: dict[str, Any], asked_at: float) -> bool:
-        self._lease, self._renewed = lease, asked_at
-        return True
 
     def _renew_until_stopped(self) -> None:
         while not self._is_lost and not self._stop.wait(self._seconds / _RENEWALS_PER_TERM):
@@ -212,19 +211,16 @@ class Lease:
 
     def _renew(self) -> None:
         with self._renewing:
-            self._renew_locked()
-
-    def _renew_locked(self) -> None:
-        lease, asked_at = self._lease, self._clock()
-        new_lease = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _micro_time()}})
-        if new_lease is not None:
-            self._set_lease(new_lease, asked_at)
-            return
-        current_lease = self._api.read(LEASES, self._name)  # changed by our renewal, whose answer was lost, or not
-        if current_lease is None or _spec(current_lease).get("holderIdentity") != self._holder:
-            self._is_lost = True
-        else:
-            self._lease = current_lease  # renewed the next time
+            lease, asked_at = self._lease, self._clock()
+            new_lease = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _micro_time()}})
+            if new_lease is not None:
+                self._lease, self._renewed = new_lease, asked_at
+                return
+            current_lease = self._api.read(LEASES, self._name)  # changed by our renewal, whose answer was lost, or not
+            if current_lease is None or _spec(current_lease).get("holderIdentity") != self._holder:
+                self._is_lost = True
+            else:
+                self._lease = current_lease  # renewed the next time
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import ClusterRefused, ClusterUnavailable, InfrastructureFault
 from orchestrator.executors.kubernetes import probe_job
 from orchestrator.executors.kubernetes.api import EVENTS, JOBS, PODS, Api
-from orchestrator.executors.kubernetes.attempt_status import derive_status
+from orchestrator.executors.kubernetes.attempt_status import container_state, derive_status
 from orchestrator.executors.kubernetes.cluster_check import APPLY_OVERLAY_REMEDY, CONFIG_MAPS
 from orchestrator.executors.kubernetes.connectivity_probe import (
     LISTENER_NAME,
@@ -217,7 +217,7 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
         pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
         for pod in pods:
             status = pod.get("status") or {}
-            if (state := _container_state(status, container).get("terminated")) is not None:
+            if (state := container_state(pod, container).get("terminated")) is not None:
                 report = probe_job.parse_report(state.get("message"))
                 reason = (
                     ""
@@ -235,12 +235,7 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
 def _is_running(api: Api, job: str, container: str) -> bool:
     """Returns whether a container of a Job's pod still runs."""
     pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
-    return any(_container_state(pod.get("status") or {}, container).get("running") is not None for pod in pods)
-
-
-def _container_state(status: dict[str, Any], container: str) -> dict[str, Any]:
-    states = (each.get("state") or {} for each in status.get("containerStatuses") or () if each["name"] == container)
-    return next(states, {})
+    return any(container_state(pod, container).get("running") is not None for pod in pods)
 
 
 def _describe_wait(api: Api, job: str, pods: list[dict[str, Any]]) -> str:
