@@ -322,6 +322,9 @@ def check_gpus(cluster: Api, wanted: Requirements) -> Check:
     """Checks whether a node on which the pods may run has as many GPUs as the largest pod takes."""
     name, selector = wanted.settings.gpu, wanted.settings.node_selector
     nodes = cluster.search(NODES, ",".join(f"{key}={value}" for key, value in selector.items())).items
+    if not nodes:
+        detail = "no node has the labels of `cluster.node_selector` now"
+        return Check("GPUs", CheckStatus.WARN, detail, "correct it, unless an autoscaler adds such nodes for a pod")
     counts = [
         int(parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(name, 0)) or 0) for node in nodes
     ]

@@ -299,11 +299,14 @@ def test_classes_are_looked_for_where_they_are_asked_for(cluster, api) -> None:
 
 
 def test_gpus_are_counted_where_pods_may_run(cluster, api) -> None:
-    """By the selector of the settings; none is a failure where the task asks for one."""
+    """By the selector of the settings; nodes without one are a failure if the task asks for one, no nodes are not."""
     policy = SandboxPolicy(Limits(gpus=1))
     found = cluster_check.check_gpus(api, wanted(policy))
     assert (found.status, found.detail) == (OK, "2 of nvidia.com/gpu on 1 of 1 nodes")
-    assert cluster_check.check_gpus(api, wanted(policy, node_selector={"pool": "none"})).status is FAIL
+    none = cluster_check.check_gpus(api, wanted(policy, node_selector={"pool": "none"}))
+    assert (none.status, none.detail) == (WARN, "no node has the labels of `cluster.node_selector` now")
+    assert "autoscaler" in none.remedy
+    assert cluster_check.check_gpus(api, wanted(policy, gpu="example.org/gpu")).status is FAIL
     assert cluster_check.check_gpus(api, replace(wanted(policy), gpus=2)).status is OK
     few = cluster_check.check_gpus(api, replace(wanted(policy), gpus=3))
     assert few.status is FAIL
