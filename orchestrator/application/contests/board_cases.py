@@ -3,7 +3,7 @@
 A case in which the member has a conflict does not exist for the member: in no list, in no count, at no address.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,7 +11,6 @@ from itertools import islice
 
 from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.domain.contest_events import Role
-from orchestrator.domain.name_matching import person_key
 from orchestrator.formats.unrestricted import commands
 from orchestrator.formats.unrestricted.checks import case_of, vote_on
 from orchestrator.formats.unrestricted.events import INVALID, Vote
@@ -77,11 +76,11 @@ def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[Ca
     return {kind: lines for kind, lines in found.items() if lines}
 
 
-def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> list[CaseLine]:
+def short_cases(state: State, now: datetime, seat: str = "") -> list[CaseLine]:
     """Returns the waiting cases that too few members may decide, so that organizers may seat outside members (U8).
 
-    There are none before the board is large enough to decide anything. `seats` are the caller's names on the board:
-    cases in which one of them has a conflict are left out, and another organizer has to seat somebody.
+    There are none before the board is large enough to decide anything. `seat` is the caller's name on the board: cases
+    in which the caller has a conflict are left out, and another organizer has to seat somebody.
     """
     if len(state.board.members) < MIN_QUORUM:
         return []
@@ -89,7 +88,7 @@ def short_cases(state: State, now: datetime, seats: Collection[str] = ()) -> lis
         CaseLine(each.id, _title(state, each.id))
         for _, lines in _KINDS.values()
         for each in islice(lines(state), LISTED_CASES)
-        if _is_short(state, each.id, now) and not _has_conflict(state, seats, each.id, now)
+        if _is_short(state, each.id, now) and not _has_conflict(state, seat, each.id, now)
     ]
 
 
@@ -110,9 +109,9 @@ def untold_cases(state: State, now: datetime) -> int:
 
     Each of them has a conflict with the case, so that no more than their number may be said (U8).
     """
-    organizers = [_seats_of(state, each.id) for each in state.season.roles[Role.ORGANIZER].values()]
+    organizers = [state.board.name_of(each.identity_key) for each in state.season.roles[Role.ORGANIZER].values()]
     return sum(
-        not _able_members(state, case, now) and all(_has_conflict(state, seats, case, now) for seats in organizers)
+        not _able_members(state, case, now) and all(_has_conflict(state, seat, case, now) for seat in organizers)
         for case in _short_or_unconfirmable(state, now)
     )
 
@@ -123,22 +122,17 @@ def _short_or_unconfirmable(state: State, now: datetime) -> list[str]:
     return list(dict.fromkeys([*short, *(f"overrule:{each}" for each in unconfirmable_rejections(state, now))]))
 
 
-def _seats_of(state: State, person: str) -> list[str]:
-    return [name for name, who in state.board.seated.items() if who == person_key(person)]
-
-
 def _is_short(state: State, case: str, now: datetime) -> bool:
     return len(_able_members(state, case, now)) < MIN_QUORUM
 
 
 def _able_members(state: State, case: str, now: datetime) -> list[str]:
     """Returns the members of the board for a case who have no conflict with it."""
-    return [who for who in state.board.members_of(case) if not _has_conflict(state, [who], case, now)]
+    return [who for who in state.board.members_of(case) if not _has_conflict(state, who, case, now)]
 
 
-def _has_conflict(state: State, seats: Collection[str], case: str, now: datetime) -> bool:
-    teams = state.teams_of(case)
-    return any(is_recused(state, seat, teams, now) for seat in seats)
+def _has_conflict(state: State, member: str, case: str, now: datetime) -> bool:
+    return is_recused(state, member, state.teams_of(case), now)
 
 
 def not_admitted(state: State) -> list[str]:
@@ -162,16 +156,16 @@ def defending_teams(state: State, member: str, now: datetime) -> list[CaseLine]:
     return [each for each in others if _may_act(state, member, each.id, now)]
 
 
-def unconfirmable_rejections(state: State, now: datetime, seats: Collection[str] = ()) -> list[str]:
+def unconfirmable_rejections(state: State, now: datetime, seat: str = "") -> list[str]:
     """Returns the pictures whose rejection no member may confirm, since each has voted or has a conflict.
 
-    `seats` are the caller's names on the board, as for `short_cases`.
+    `seat` is the caller's name on the board, as for `short_cases`.
     """
     return [
         case.id.partition(":")[2]
         for case in islice(_confirmations(state), LISTED_CASES)
         if not any(_waits(state, member, case.id, now) for member in state.board.members_of(case.id))
-        and not _has_conflict(state, seats, case.id, now)
+        and not _has_conflict(state, seat, case.id, now)
     ]
 
 
@@ -252,7 +246,7 @@ def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
     if not exists(state, case):
         return False
     seated = member in state.board.members_of(case_of(case))
-    return seated and not _has_conflict(state, [member], case, now)
+    return seated and not _has_conflict(state, member, case, now)
 
 
 def _waits(state: State, member: str, case: str, now: datetime) -> bool:

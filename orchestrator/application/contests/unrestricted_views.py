@@ -99,15 +99,15 @@ class BoardTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def member_names(state: State, person: str) -> tuple[str, ...]:
-    """Returns a person's names on the review board, on the whole board or in single cases."""
-    key = person_key(person) if person else ""
-    return tuple(name for name, who in state.board.seated.items() if key and who == key)
+def member_name(state: State, person: str) -> str:
+    """Returns the name under which a person has a seat on the review board, or had one; "" if there was none."""
+    return state.board.name_of(person_key(person) if person else "")
 
 
 def viewer_of(state: State, person: str, teams: Iterable[str]) -> Viewer:
     """Returns the viewer for a person's id in the ledger and their teams."""
-    return Viewer(tuple(teams), next(iter(member_names(state, person)), ""))
+    name = member_name(state, person)
+    return Viewer(tuple(teams), name if name in state.board.seated else "")
 
 
 def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:

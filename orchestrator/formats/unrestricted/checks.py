@@ -581,11 +581,11 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
 def _board_member_seated(state: State, event: events.BoardMemberSeated, at: datetime) -> Objections:
     board, person = state.board, person_key(event.person) if event.person else ""
     # Under another name a member could vote twice, or about a case from which a declared conflict recuses them.
-    own = [name for name, who in board.names.items() if person and who == person and name != event.member]
+    own = board.name_of(person)
     if board.names.get(event.member, person) != person:
         yield f"another person is {event.member} on the record; choose another name"
-    elif own:
-        yield f"this person is {own[0]} on the record; seat them under this name, so that nobody votes twice (U8)"
+    elif own not in ("", event.member):
+        yield f"this person is {own} on the record; seat them under this name, so that nobody votes twice (U8)"
     elif event.member in board.members_of(event.case):
         yield f"{event.member} already has a seat{' in this case' if event.case else ''}"
     if event.case:

@@ -81,6 +81,10 @@ class Board:
         """Everybody who has a seat now, on the whole board or for a single case: member -> the person's key."""
         return {**self.members, **{name: who for seats in self.outside.values() for name, who in seats.items()}}
 
+    def name_of(self, person: str) -> str:
+        """Returns the name under which a person has or had a seat, by the person's key; "" if there was none."""
+        return next((name for name, who in self.names.items() if person and who == person), "")
+
     def seat(self, member: str, person: str, case: str) -> None:
         """Gives a person a seat, on the whole board if `case` is empty."""
         seats = self.outside.setdefault(case, {}) if case else self.members

@@ -108,13 +108,10 @@ def cases(visit: Visit) -> HttpResponseBase:
 def case(visit: Visit, case: str) -> HttpResponseBase:
     """Shows a case with its subject, its votes and the possible acts, and does the requested act."""
     contest, now = contest_of(visit), visit.site.clock()
-    names = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
-    found = None
-    for member in names:
-        found = found or contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
+    member = _member(visit, contest)
+    found = contest.read(lambda state: board_cases.find_case(state, member, case, now))
     if found is None:
         return _no_case(visit)
-    member = contest.read(lambda state: next(each for each in names if each in state.board.members_of(case)))
     sent, problem = visit.request.POST, ""
     decided, typed = sent.get("decide", ""), _typed_reasons(found, sent)
     shown, form = found, ReasonsForm.of_case(found, sent or None, decided=decided)
@@ -174,11 +171,11 @@ def _no_case(visit: Visit) -> HttpResponseBase:
 def case_picture(visit: Visit, case: str) -> HttpResponseBase:
     """Returns the picture of a case, even one that is withheld from others, because the board decides about that."""
     contest, now = contest_of(visit), visit.site.clock()
-    for member in contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person)):
-        found = contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
-        if found is not None and found.picture:
-            return png(picture_png(contest, found.picture))
-    raise Http404
+    member = _member(visit, contest)
+    found = contest.read(lambda state: board_cases.find_case(state, member, case, now))
+    if found is None or not found.picture:
+        raise Http404
+    return png(picture_png(contest, found.picture))
 
 
 @limited(RequestKind.ACT)

@@ -155,15 +155,12 @@ def _shown_entries(visit: Visit) -> list[ledger_in_words.ContestEntry]:
     contest = contest_of(visit)
 
     def shown(state: State) -> list[ledger_in_words.ContestEntry]:
-        seats = unrestricted_views.member_names(state, visit.actor.person)
+        seat = unrestricted_views.member_name(state, visit.actor.person)
         return [
             each
             for each in every
             if not (isinstance(each.event, PictureReceived) and each.event.picture in state.week_pictures)
-            and not (
-                isinstance(each.event, FormatEvent)
-                and any(tells_of_conflict(state, each.event, seat, now) for seat in seats)
-            )
+            and not (isinstance(each.event, FormatEvent) and tells_of_conflict(state, each.event, seat, now))
         ]
 
     return contest.read(shown)

@@ -88,13 +88,13 @@ def desk(visit: Visit) -> HttpResponseBase:
     """Shows what waits for the organizers, with a link to the page of each act."""
     contest, now = contest_of(visit), visit.site.clock()
     found = contest.read(waiting)
-    own_seats = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
+    own_seat = contest.read(lambda state: unrestricted_views.member_name(state, visit.actor.person))
     return render(
         visit,
         "weeks/desk.html.j2",
         seated=found["seated"],
-        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
-        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now, own_seats)),
+        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seat)),
+        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now, own_seat)),
         links={act: row_links(reverse(act), rows) for act, rows in _rows(found).items()},
     )
 
@@ -144,7 +144,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
     if not form.is_bound and not form.about:
         messages.info(visit.request, "That was done already. Here is what waits now.")
         return redirect("organize-weeks")
-    own_seats = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
+    own_seat = contest.read(lambda state: unrestricted_views.member_name(state, visit.actor.person))
     return render(
         visit,
         "weeks/desk_act.html.j2",
@@ -152,7 +152,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
         form=form,
         problem=problem,
         status=form_status(form, problem),
-        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seats)),
+        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seat)),
     )
 
 
