@@ -17,7 +17,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import SparringError
-from orchestrator.formats.unrestricted.state import PictureStatus, State
+from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.visibility import is_recused
 from orchestrator.web import mail
 from orchestrator.web.contest_site import ContestSite, web_settings
@@ -38,7 +38,7 @@ def mail_ruling(site: ContestSite, contest: UnrestrictedContest, picture: str) -
 
     def concerned(state: State) -> tuple[str, list[str]] | None:
         found, end = state.pictures[picture], state.appeals_end(state.pictures[picture])
-        if found.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
+        if end is None:
             return None
         shown = f"a valid {found.class_name}" if found.class_name else "not valid"
         return (

@@ -278,7 +278,7 @@ def _questions(state: State, case: str) -> list[tuple[str, str]]:
     outcomes = [*((name, f"It is a valid {name}") for name in sorted(state.class_names)), (INVALID, "It is not valid")]
     if kind == "overrule":
         picture = state.pictures[subject]
-        is_ruled = picture.status in (PictureStatus.VALID, PictureStatus.INVALID)
+        is_ruled = picture.ruled_at is not None
         outcomes = [each for each in outcomes if is_ruled and each[0] != (picture.class_name or INVALID)]
     several = {
         "report": [("withhold", "Its pixels are withheld"), ("show", "Raters go on")],

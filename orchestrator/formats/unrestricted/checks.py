@@ -188,7 +188,7 @@ def _recused(member: str, reason: str) -> str:
 
 
 def _week_opened(state: State, event: events.WeekOpened, at: datetime) -> Objections:
-    last = next(reversed(state.weeks.values()), None)
+    last = state.last_week
     if state.week is not None:
         yield f"the week {state.week.id} is still open; close it first"
     if event.week in state.weeks:
@@ -492,7 +492,7 @@ def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> 
 def _picture_overruled(state: State, event: events.PictureOverruled, at: datetime) -> Objections:
     picture = state.pictures[event.picture]
     yield from _published(picture)
-    if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
+    if picture.ruled_at is None:
         yield f"{picture.id} is {picture.status}, and has no ruling yet that the board could change"
     if state.has_open_appeal(picture):
         yield f"an appeal about {picture.id} is open; decide the appeal instead"
@@ -517,7 +517,7 @@ def _picture_settled(state: State, event: events.PictureSettled, at: datetime) -
     picture = state.pictures[event.picture]
     if picture.settled:
         yield f"{picture.id} is already settled"
-    if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID):
+    if picture.ruled_at is None:
         yield f"{picture.id} is {picture.status}, and has no ruling yet"
     elif state.has_open_appeal(picture):
         yield f"an appeal about {picture.id} is open; it has to be decided first (U8)"
@@ -532,9 +532,9 @@ def _picture_appealed(state: State, event: events.PictureAppealed, at: datetime)
     picture, end = state.pictures[event.picture], state.appeals_end(state.pictures[event.picture])
     if event.appeal in state.appeals:
         yield f"there is already an appeal with the id {event.appeal}"
-    if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID) or picture.settled or picture.withheld:
+    if end is None or picture.settled or picture.withheld:
         yield f"nobody can appeal about {picture.id}: it has no ruling yet, is settled, or the board withheld it (U8)"
-    elif end is not None and at >= end:
+    elif at >= end:
         yield f"the time to appeal ended at {end.isoformat()} (U8)"
     if picture.appeals:
         yield f"there was already an appeal about {picture.id}, and only one is allowed against a ruling"

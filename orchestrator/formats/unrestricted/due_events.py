@@ -13,12 +13,11 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import problems, transfers_for, unrecorded_conflicts
 from orchestrator.formats.unrestricted.fold import apply
-from orchestrator.formats.unrestricted.money import reserved, stake
+from orchestrator.formats.unrestricted.money import Books, reserved, stake
 from orchestrator.formats.unrestricted.prizes import Waiting
 from orchestrator.formats.unrestricted.state import (
     DefenceStatus,
     Picture,
-    PictureStatus,
     State,
     is_ruled,
 )
@@ -73,10 +72,9 @@ def next_due(state: State) -> datetime | None:
             instants.append(end)
     ends = (state.board_decides_until(state.appeals[each]) for each in state.open_appeals)
     instants += [end for end in ends if end is not None]
-    advances = state.rules.prizes.advances if state.rules.prizes else {}
     for defence in state.defences.values():
         if defence.staked_at is not None:
-            instants += [defence.staked_at + timedelta(days=days) for days in (*advances, state.rules.days_unbroken)]
+            instants += [defence.staked_at + timedelta(days=days) for days in state.rules.prize_days]
     later = [each for each in instants if each > state.at]
     return min(later, default=None)
 
@@ -142,9 +140,7 @@ def _settlements(state: State, now: datetime) -> Iterator[Action]:
 
 def _may_settle(state: State, picture: Picture, now: datetime) -> bool:
     end = state.appeals_end(picture)
-    if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
-        return False
-    return (picture.withheld or now >= end) and not state.has_open_appeal(picture)
+    return end is not None and (picture.withheld or now >= end) and not state.has_open_appeal(picture)
 
 
 def _breaks(state: State, _: datetime) -> Iterator[Action]:
@@ -165,31 +161,29 @@ def _stakes(state: State, now: datetime) -> Iterator[Action]:
 def _money(state: State, now: datetime) -> Iterator[Action]:
     if state.books is None or state.rules.prizes is None or state.opened_at is None:
         return
-    for cause in _causes(state, now):
+    for cause in _causes(state, state.books, now):
         found = transfers_for(state, cause, now)
         if found and not isinstance(found, Waiting):
             records = [events.TransferRecord.of(each) for each in found]
             yield Action(f"money:{cause}", (events.MoneyMoved(actor=ACTOR, cause=cause, transfers=records),))
 
 
-def _causes(state: State, now: datetime) -> Sequence[str]:
+def _causes(state: State, books: Books, now: datetime) -> Sequence[str]:
     """Returns the causes that may move money now. It looks at no pictures; `transfers_for` decides for each cause."""
     if state.is_over:
         return ["end"]  # a prize that the board withheld since then
-    prizes = state.rules.prizes
-    found = ["accounts"] if state.books is not None and not state.books.transfers else []
+    found = [] if books.transfers else ["accounts"]
     staked = [each for each in state.defences.values() if each.staked_at is not None]
     for each in staked:
         end = state.stake_ends(each)
-        waits = any(state.books.balance(account(each.id)) for account in (reserved, stake)) if state.books else False
+        waits = any(books.balance(account(each.id)) for account in (reserved, stake))
         if waits and (each.broken_by or (end is not None and now >= end)):
             found.append(f"stake:{each.id}")
     found += [
         f"prize:{days}"
-        for days in ((*sorted(prizes.advances), state.rules.days_unbroken) if prizes else ())
+        for days in state.rules.prize_days
         if any(each.staked_at and now >= each.staked_at + timedelta(days=days) for each in staked)
     ]
-    last_week = next(reversed(state.weeks.values()), None)
-    if last_week is not None and state.week is None and not state.unsettled:
+    if state.weeks and state.week is None and not state.unsettled:
         found.append("end")
     return found

@@ -126,6 +126,11 @@ class UnrestrictedRules(FormatRules):
     prizes: PrizeRules | None = None
     """Null in a contest without prizes."""
 
+    @property
+    def prize_days(self) -> tuple[int, ...]:
+        """The numbers of days for which a staked defence may win something: those of the advances, then the whole."""
+        return (*sorted(self.prizes.advances if self.prizes else ()), self.days_unbroken)
+
     @model_validator(mode="after")
     def _advances_come_before_the_prize(self) -> "UnrestrictedRules":
         if self.prizes and (late := [days for days in self.prizes.advances if days >= self.days_unbroken]):

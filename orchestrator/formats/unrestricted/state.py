@@ -127,6 +127,7 @@ class Picture:
     """The raters whose reports of it the board dismissed."""
     ruling: Ruling | None = None
     ruled_at: datetime | None = None
+    """When it was ruled valid or invalid, None before."""
     class_name: str | None = None
     """The class that a valid picture shows, by its raters, an appeal or the board's ruling."""
     appeals: list[str] = field(default_factory=list)
@@ -236,16 +237,21 @@ class State:
             self.books = Books(self.rules.prizes.pool.currency)
 
     @property
+    def last_week(self) -> Week | None:
+        """The week that was opened last, None before the first."""
+        return next(reversed(self.weeks.values()), None)
+
+    @property
     def week(self) -> Week | None:
         """The open week, None before the first and after the last week."""
-        last = next(reversed(self.weeks.values()), None)
+        last = self.last_week
         return None if last is None or last.id in self.closed_weeks else last
 
     def next_week(self) -> Week | None:
         """Returns the week after the last opened one, None after `rules.last_day` or before the contest opened."""
         if self.opened_at is None:
             return None
-        ends, before = self.rules.week.ends, next(reversed(self.weeks.values()), None)
+        ends, before = self.rules.week.ends, self.last_week
         if before is None:
             found = week_at(self.opened_at, self.zone, ends)
             found = Week(found.id, self.opened_at, found.closes)
@@ -450,8 +456,7 @@ class State:
         """
         if defence.staked_at is None or defence.status in (DefenceStatus.PAID, DefenceStatus.WITHHELD):
             return None
-        advances = self.rules.prizes.advances if self.rules.prizes else {}
-        held = [days for days in (*advances, self.rules.days_unbroken) if self.held_for(defence, days)]
+        held = [days for days in self.rules.prize_days if self.held_for(defence, days)]
         return defence.staked_at + timedelta(days=max(held)) if held else None
 
     def stake_ends(self, defence: Defence) -> datetime | None:
