@@ -45,18 +45,6 @@ STILL_HOLDING = frozenset(
 )
 
 
-_VOTED = (
-    events.ReadabilityDecided,
-    events.DefencesStaked,
-    events.AttackerAdmitted,
-    events.ReportDecided,
-    events.PictureOverruled,
-    events.AppealRuled,
-    events.PrizeWithheld,
-)
-"""The types of events that a vote of the board may decide."""
-
-
 def fold(
     rules: UnrestrictedRules, entries: Iterable[tuple[ContestEvent, datetime]], *, redacted: bool = False
 ) -> State:
@@ -89,7 +77,7 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
     state.position += 1
     if own:
         _LEARN[type(event)](state, event, at)
-        if isinstance(event, _VOTED) and event.vote is not None:
+        if getattr(event, "vote", None) is not None:
             state.decided.add(case_of(question_of(event)))
         return
     state.season.apply(event, at.isoformat())
