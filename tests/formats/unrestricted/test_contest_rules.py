@@ -656,11 +656,16 @@ def test_u8_who_may_win_a_withheld_prize_is_concerned(team, is_party) -> None:
     assert contest.vote(f"withhold:{award}", "b3") == refused
 
 
-def test_u8_nobody_may_win_a_prize_that_is_withheld_after_the_end() -> None:
-    """It goes back to the organizers then, so that a conflict with another team recuses nobody."""
+@pytest.mark.parametrize("how", ["the end", "a payment"])
+def test_u8_nobody_may_win_a_prize_any_more_after(how) -> None:
+    """What is withheld after the end goes back, and who was paid keeps the prize: no other team is concerned."""
     contest = contest_with_a_prize()
-    contest.wait(days=100)
-    assert contest.state.is_over
+    if how == "the end":
+        contest.wait(days=100)
+        assert contest.state.is_over
+    else:
+        paid = events.PrizePaid(actor="desk", award="defence_prize:10:d1", reference="transfer 9")
+        contest.must(contest.propose(paid))
     note = commands.record_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.ADVISOR)
     contest.must(contest.done(note))
     contest.must(contest.vote("withhold:defence_prize:10:d1", "b3"))
