@@ -10,6 +10,7 @@ from orchestrator.bundles import encoding
 from orchestrator.domain.events import Event
 from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.ids import Digest, canonical_json
+from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine, UsageError
 from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores.base import GENESIS, TIME_PATTERN, LedgerEntry, entry_hash, leaf_hash
@@ -100,6 +101,8 @@ def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:
     except ValidationError as error:
         problem = field_errors(error)[0].problem()
         raise NotGenuine(where, f"is no entry of a ledger: {problem.place}: {problem.what}") from None
+    except ValueError as error:  # a number that canonical JSON does not have
+        raise NotGenuine(where, f"is no entry of a ledger: {printable(str(error), 120)}") from None
     seq, stated = value["seq"], value["hash"]
     if entry_hash(previous, leaf) != stated:
         raise NotGenuine(where, "does not continue the chain: its hash is another")

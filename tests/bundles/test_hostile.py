@@ -13,6 +13,7 @@ import pytest
 from orchestrator import plugins
 from orchestrator.application.publishing import bundles
 from orchestrator.bundles import encoding, packed_blobs, reader
+from orchestrator.bundles.chain import read_chain
 from orchestrator.bundles.encoding import encode
 from orchestrator.bundles.layout import MANIFEST, MAX_REHASHED_BYTES, SIGNATURE
 from orchestrator.bundles.packed_blobs import PackedBlobs
@@ -23,6 +24,7 @@ from orchestrator.domain.ids import digest
 from orchestrator.errors import NotGenuine, StoreFault
 from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.ledger.stores.memory import MemoryBlobs
+from orchestrator.redaction import redact_full_event
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 FINAL = "rounds/final/quarters"
@@ -148,6 +150,15 @@ def test_a_value_has_one_text(text):
     """What can be written in another way, or cannot be read, is refused."""
     with pytest.raises(NotGenuine, match=r"^here: is no canonical JSON"):
         encoding.decode(text, "here")
+
+
+def test_an_entry_holds_no_number_that_no_ledger_writes():
+    """A whole number beyond 2^53 is read as a float, fits a field of integers, and cannot be written again."""
+    event = {"kind": "submission_received", "actor": "a", "id": "x", "name": "n", "team": "t", "task": "k"}
+    event |= {"side": "attack", "digest": "d", "image": "i", "attempt": 2.0**53 + 2, "attempts_left": 0}
+    line = {"seq": 1, "hash": "sha256:" + "0" * 64, "time": "2026-01-01T00:00:00.000+00:00", "salt": "0" * 32}
+    with pytest.raises(NotGenuine, match=r"ledger\.jsonl entry 1: is no entry"):
+        list(read_chain(io.BytesIO(encode(line | {"event": event})), "ledger.jsonl", redact_full_event))
 
 
 def test_long_lines_end_the_reading(monkeypatch):
