@@ -219,7 +219,7 @@ def test_an_engine_that_does_not_see_our_files_gets_no_fifos(image, policy, list
 def test_a_runtime_that_swallows_fifos_gets_none(image, policy, listen, tmp_path, monkeypatch, backend, engine):
     """Where a container starts and never answers, the probe ends it, and players keep the attach stream."""
     monkeypatch.setattr(pipe_folders, "PROBE_SECONDS", 1.0)
-    monkeypatch.setattr(pipe_folders, "_WORD", b"another word\nthan the shell says back\n")
+    monkeypatch.setattr(pipe_folders, "_PROBE_LINE", b"another line\nthan the shell says back\n")
     fresh = docker_backend.DockerBackend(BackendSettings(tmp_path))
     sandbox = fresh.start(SandboxSpec(replace(image, command=("python3", "echo.py")), policy, "test", "job"))
     try:

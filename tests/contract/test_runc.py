@@ -170,7 +170,7 @@ def test_a_weaker_policy_is_applied_as_well(start, policy, change) -> None:
 def test_what_only_others_have_is_refused(backend, image, run, policy) -> None:
     """An engine's profile and logs, and virtual machines: the message names the backend that has them."""
     for change in ({"seccomp": Seccomp.ENGINE}, {"engine_logs": True}):
-        with pytest.raises(UsageError, match="docker only"):
+        with pytest.raises(UsageError, match="only the docker backend"):
             backend.start(sandbox_spec(image, run, replace(policy, **change)))
     with pytest.raises(BackendUnavailable, match="use docker"):
         backend.start(sandbox_spec(image, run, replace(policy, runtime=Runtime.KATA)))
