@@ -29,12 +29,11 @@ class FifoStream(PipeSandbox):
         self.stdout_bytes = 0
         """How many bytes of stdout were read."""
         self._stderr_bytes = 0
-        self._poll = select.poll()
         self._stdin, self._stdout, self._stderr = ends.stdin, ends.stdout, ends.stderr
         self._end_watch = attachment.fileno()
         self._open = {self._stdout, self._stderr}
         for handle in (*self._open, self._end_watch):
-            self._poll.register(handle, select.POLLIN)
+            self._poller.register(handle, select.POLLIN)
 
     @property
     def stream_ended(self) -> bool:
@@ -80,15 +79,7 @@ class FifoStream(PipeSandbox):
     def _wait_once(self, seconds: float, *, writing: bool = False) -> bool:
         """Polls once, for at most `seconds`, and reads what arrived; returns whether anything did."""
         paused = writing and self._buffer.is_full and self._stdout in self._open
-        if writing:
-            self._poll.register(self._stdin, select.POLLOUT)
-        if paused:
-            self._poll.unregister(self._stdout)
-        ready = dict(self._poll.poll(min(seconds * 1000, 2**31 - 1)))
-        if writing:
-            self._poll.unregister(self._stdin)
-        if paused:
-            self._poll.register(self._stdout, select.POLLIN)
+        ready = self._poll(seconds, writing=writing, paused=self._stdout if paused else None)
         if self._stderr in ready:
             self._read_stderr()
         if self._stdout in ready:
@@ -129,7 +120,7 @@ class FifoStream(PipeSandbox):
             return b""
         if not data:
             self._open.discard(handle)
-            self._poll.unregister(handle)
+            self._poller.unregister(handle)
         return data
 
     def _close_stdin(self) -> None:

@@ -1,6 +1,7 @@
 """Writes to and buffers the output of a player that is connected through non-blocking pipes."""
 
 import os
+import select
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -50,7 +51,8 @@ class OutputBuffer:
 class PipeSandbox(ABC):
     """Base of the sandboxes that use non-blocking pipes, without threads.
 
-    A subclass implements `_wait_once`: one poll of all its pipes, and a read of each that is ready.
+    A subclass registers its output pipes with `_poller` and implements `_wait_once`: one call of `_poll`, and a read of
+    each pipe that is ready.
     """
 
     def __init__(self) -> None:
@@ -61,6 +63,7 @@ class PipeSandbox(ABC):
         self._stdout_ended = False
         self._stdin_bytes = 0  # bytes written to stdin
         self._read_bytes = _SMALL_READ_BYTES  # the size of the next read of stdout
+        self._poller = select.poll()
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data`; see `Sandbox.send`. After an incomplete write it closes stdin."""
@@ -103,6 +106,22 @@ class PipeSandbox(ABC):
             polled_late = seconds <= 0
             self._wait_once(max(0.0, seconds))
         return True
+
+    def _poll(self, seconds: float, *, writing: bool, paused: int | None) -> dict[int, int]:
+        """Polls the pipes, for at most `seconds`, without the pipe `paused`, and with stdin if `writing`.
+
+        Returns the events of the file descriptors that are ready.
+        """
+        if writing:
+            self._poller.register(self._stdin_handle, select.POLLOUT)
+        if paused is not None:
+            self._poller.unregister(paused)
+        ready = dict(self._poller.poll(min(seconds * 1000, 2**31 - 1)))
+        if writing:
+            self._poller.unregister(self._stdin_handle)
+        if paused is not None:
+            self._poller.register(paused, select.POLLIN)
+        return ready
 
     @property
     @abstractmethod

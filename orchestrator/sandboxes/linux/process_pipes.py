@@ -65,9 +65,8 @@ class ProcessPipes(PipeSandbox):
         self._ended = False  # the player's first process has ended
         self._stderr_ended = False
         self._stdout_bytes = self._stderr_bytes = 0  # bytes read so far
-        self._poll = select.poll()
         for handle in (self._stdout, self._stderr, self._pidfd):
-            self._poll.register(handle, select.POLLIN)
+            self._poller.register(handle, select.POLLIN)
 
     def receive(self, deadline: float) -> bytes | None:
         """Returns stdout as it comes; see `Sandbox.receive`."""
@@ -92,25 +91,18 @@ class ProcessPipes(PipeSandbox):
     def _wait_once(self, seconds: float, *, writing: bool = False) -> None:
         """Polls once, for at most `seconds`, and reads what arrived."""
         was_dead = self._ended
-        wait = 0 if was_dead else min(seconds * 1000, 2**31 - 1)
-        listening = not (self._stdout_ended or (writing and self._buffer.is_full))
-        if writing:
-            self._poll.register(self._stdin, select.POLLOUT)
-        if not listening and not self._stdout_ended:
-            self._poll.unregister(self._stdout)
-        ready = dict(self._poll.poll(wait))
-        if writing:
-            self._poll.unregister(self._stdin)
-        if not listening and not self._stdout_ended:
-            self._poll.register(self._stdout, select.POLLIN)
+        paused = not self._stdout_ended and writing and self._buffer.is_full
+        ready = self._poll(0 if was_dead else seconds, writing=writing, paused=self._stdout if paused else None)
         if self._pidfd in ready:
-            self._poll.unregister(self._pidfd)
+            self._poller.unregister(self._pidfd)
             self._ended = True
         if self._stderr in ready:
             self._read_stderr()
         if self._stdout in ready:
             self._read_stdout()
-        elif was_dead and listening:  # all output has been read, but a child of the player may still hold the pipe open
+        elif (
+            was_dead and not paused
+        ):  # all output has been read, but a child of the player may still hold the pipe open
             self._end_stdout()
 
     def _read_stdout(self) -> None:
@@ -123,7 +115,7 @@ class ProcessPipes(PipeSandbox):
 
     def _end_stdout(self) -> None:
         if not self._stdout_ended:
-            self._poll.unregister(self._stdout)
+            self._poller.unregister(self._stdout)
             self._stdout_ended = True
 
     def _read_stderr(self) -> bool:
@@ -136,7 +128,7 @@ class ProcessPipes(PipeSandbox):
         self._stderr_tail.add(data)
         if not (data or self._stderr_ended):
             self._stderr_ended = True
-            self._poll.unregister(self._stderr)
+            self._poller.unregister(self._stderr)
         return bool(data)
 
     def _close_stdin(self) -> None:

@@ -42,9 +42,8 @@ class PodSandbox(PipeSandbox):
         self._ended_itself = False  # it had ended before that, or its stdout had
         self._byte_counts = {"out": 0, "err": 0}
         self._exit: Exit | None = None
-        self._poll = select.poll()
         for name in ("out", "err", "end"):
-            self._poll.register(pipes[name], select.POLLIN)
+            self._poller.register(pipes[name], select.POLLIN)
         self._open_fifos = {"out", "err", "end"}
 
     def receive(self, deadline: float) -> bytes | None:
@@ -80,16 +79,8 @@ class PodSandbox(PipeSandbox):
 
         With `aside`, stdout is left alone.
         """
-        listening = "out" in self._open_fifos and not aside and not (writing and self._buffer.is_full)
-        if writing:
-            self._poll.register(self._pipes["in"], select.POLLOUT)
-        if "out" in self._open_fifos and not listening:
-            self._poll.unregister(self._pipes["out"])
-        ready = dict(self._poll.poll(min(seconds * 1000, 2**31 - 1)))
-        if writing:
-            self._poll.unregister(self._pipes["in"])
-        if "out" in self._open_fifos and not listening:
-            self._poll.register(self._pipes["out"], select.POLLIN)
+        paused = "out" in self._open_fifos and (aside or (writing and self._buffer.is_full))
+        ready = self._poll(seconds, writing=writing, paused=self._pipes["out"] if paused else None)
         for name in ("end", "err", "out"):
             if name in self._open_fifos and self._pipes[name] in ready:
                 self._read(name)
@@ -103,7 +94,7 @@ class PodSandbox(PipeSandbox):
         except BlockingIOError:
             return
         if not data:
-            self._poll.unregister(self._pipes[name])
+            self._poller.unregister(self._pipes[name])
             self._open_fifos.remove(name)
             self._stdout_ended = self._stdout_ended or name == "out"
             self._container_ended = self._container_ended or name == "end"
@@ -148,7 +139,7 @@ class PodSandbox(PipeSandbox):
             )
             self._released = self._stdin_closed = True
             if "out" in self._open_fifos:
-                self._poll.unregister(self._pipes["out"])
+                self._poller.unregister(self._pipes["out"])
                 self._open_fifos.remove("out")
             self._pipes.close("in", "out", "ctl")
         until = time.monotonic() + END_SECONDS
