@@ -4,7 +4,7 @@
     python examples/attack-set/season.py OUT --pictures ZIP --surrogate WEIGHTS --hidden WEIGHTS
 
 Without pictures of your own it plays on the handwritten digits that scikit-learn ships. OUT/cup becomes the contest's
-folder, OUT/hand_ins what the three teams submit, OUT/pages and OUT/more_pages_N the raters' pages, OUT/full what is
+folder, OUT/submissions what the three teams submit, OUT/pages and OUT/more_pages_N the raters' pages, OUT/full what is
 published. The raters do not exist: what each of them says is in `recorded_answers.npz`. README.md tells what happens
 and why.
 """
@@ -71,7 +71,7 @@ def make_contest(out: Path, given: argparse.Namespace) -> Path:
     return cup
 
 
-def make_hand_ins(cup: Path, folder: Path, surrogate: Path) -> None:
+def make_archives(cup: Path, folder: Path, surrogate: Path) -> None:
     """Makes what the teams submit: the pictures as they are, and after one and after twenty steps on the surrogate."""
     folder.mkdir()
     samples = Contest(cup / "contest.yaml").load_samples()
@@ -142,14 +142,14 @@ def main() -> None:
         parser.error("--pictures needs --surrogate and --hidden")
     given.out.mkdir(parents=True)
     cup = make_contest(given.out, given)
-    make_hand_ins(cup, given.out / "hand_ins", given.surrogate or IMAGES / "attack_pgd" / "weights.safetensors")
+    make_archives(cup, given.out / "submissions", given.surrogate or IMAGES / "attack_pgd" / "weights.safetensors")
     run("contest", "check", cup / "contest.yaml")
     run("contest", "open", cup)
     run("contest", "pictures", cup, "--out", given.out / "pictures.zip")
     for number, (team, name) in enumerate(TEAMS.items()):
         run("team", "add", cup, team, "--member", f"member{number}@example.org:Member")
-        run("submission", "check", given.out / "hand_ins" / f"{name}.zip", "--contest", cup / "contest.yaml")
-        run("submit", cup, given.out / "hand_ins" / f"{name}.zip", "--team", team)
+        run("submission", "check", given.out / "submissions" / f"{name}.zip", "--contest", cup / "contest.yaml")
+        run("submit", cup, given.out / "submissions" / f"{name}.zip", "--team", team)
     run("round", "run", cup, "board", "--backend", "process", "--allow-unisolated")
     run("publish", cup, "--out", given.out / "sealed")
     run("contest", "close", cup, "--reason", "the last day is over")

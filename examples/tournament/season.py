@@ -2,7 +2,7 @@
 
     python examples/tournament/season.py OUT
 
-OUT/cup becomes the contest's folder, OUT/hand_ins what the teams submit, OUT/sealed and OUT/full what is published.
+OUT/cup becomes the contest's folder, OUT/submissions what the teams submit, OUT/sealed and OUT/full what is published.
 README.md tells what happens and why. The commands run in this process, which saves their start; typed into a shell they
 do the same.
 """
@@ -67,7 +67,7 @@ TEAMS = {
     "Bystanders": ["--member", "yuri@example.org:Yuri", "--member", "bo@example.org:Bo"],
 }
 
-HAND_INS = [
+SUBMISSIONS = [
     # Three tasks are enough for Ada, who is refused the fourth (A1).
     Entry("Corner Shop", "faint", "corners", "attack", "corners"),
     Entry("Corner Shop", "euclid", "corners", "attack", "corners"),
@@ -139,8 +139,9 @@ def play(out: Path) -> None:
     key = json.loads(sparring("contest", "open", cup, "--json"))["key"]
     for team, people in TEAMS.items():
         sparring("team", "add", cup, team, *people)
-    for entry in HAND_INS:
-        folder = lay_out(entry, out / "hand_ins" / f"{entry.team} {entry.task} {entry.name}".lower().replace(" ", "_"))
+    for entry in SUBMISSIONS:
+        place = f"{entry.team} {entry.task} {entry.name}".lower().replace(" ", "_")
+        folder = lay_out(entry, out / "submissions" / place)
         whose = ("--team", entry.team, "--task", entry.task)
         # These submissions are ours, so the process backend may run them.
         sparring("submit", cup, folder, *whose, "--allow-unisolated", status=int(entry.refused))

@@ -1,4 +1,4 @@
-"""Hand-ins from afar: taken in at once, judged by the time of their arrival, answered once."""
+"""Arrivals: submissions over the web, taken in at once, judged by the time of their arrival, answered once."""
 
 import hashlib
 from datetime import datetime, timedelta

@@ -19,8 +19,8 @@ KILLS = 60 if os.environ.get("SPARRING_SOAK") else 4
 SEED = 11
 
 
-def hand_in(cup, folder: Path, team: str, number: int) -> int:
-    """Hands a folder in, killed at the n-th change to files; returns how many there were, 0 where it was killed."""
+def submit_until_killed(cup, folder: Path, team: str, number: int) -> int:
+    """Submits a folder, killed at the n-th change to files; returns how many there were, 0 where it was killed."""
     told = cup.path / "told"
     words = [sys.executable, str(CHILD), str(cup.folder.path), str(folder), team, str(number), str(told)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -39,11 +39,11 @@ def kept(cup) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_submission_killed_at_any_moment_is_handed_in_again(cup) -> None:
+def test_a_submission_killed_at_any_moment_is_submitted_again(cup) -> None:
     """Each kill leaves a whole chain, with the entry once or not at all; submitted again, it is there once."""
     for team, kind in (("One", "attack_honest"), ("Two", "defence_honest")):
         cup.submit(team, cup.player(kind))
-    moments = hand_in(cup, cup.player("attack_noop", "first"), "Three", 0)
+    moments = submit_until_killed(cup, cup.player("attack_noop", "first"), "Three", 0)
     assert moments > 20
     before, files = len(cup.acts(contest_events.SubmissionReceived)), kept(cup)
     folder = cup.player("attack_noop", "second")
@@ -56,7 +56,7 @@ def test_a_submission_killed_at_any_moment_is_handed_in_again(cup) -> None:
             return
         begun.append(True)
         for point in points:
-            hand_in(cup, folder, "Three", point)
+            submit_until_killed(cup, folder, "Three", point)
             received = cup.acts(contest_events.SubmissionReceived)[before:]
             assert [act.name for act in received] in ([], ["second"]), point
 

@@ -103,7 +103,7 @@ def check_machine_scores(results: dict[str, object], out: Path) -> None:
     scores = record.scores("hidden", len(labels))
     for row in results["boards"][0]["rows"]:
         name = row["submission"]
-        after, rules = decoded(out / "hand_ins" / f"{name}.zip"), results["rules"]
+        after, rules = decoded(out / "submissions" / f"{name}.zip"), results["rules"]
         expected = recomputed(before, after, labels, scores[Cell("hidden")], scores[Cell("hidden", name)], rules)
         assert {key: row["values"][key]["exact"] for key in expected} == expected
 

@@ -101,7 +101,7 @@ def package(cup: Cup, kind: str) -> Path:
     return write_package(folder, cup.path / f"{kind}.sparring.tar").path
 
 
-def hand_in(who: Person, team: str, file: Path) -> None:
+def submit_file(who: Person, team: str, file: Path) -> None:
     """Hands a file in by the form."""
     who.go(f"/my/{team}/submit/")
     Select(who.driver.find_element(By.NAME, "task")).select_by_value("quarters")
@@ -119,7 +119,7 @@ def test_a_contest_from_its_first_link_to_its_bundle(cup: Cup, service: Service,
     found_team(ben, "Ben", "ben@example.org", "Blues")
     hand_in_by_command(ben, cup, service)
     found_team(cleo, "Cleo", "cleo@example.org", "Greens")
-    hand_in(cleo, "greens", package(cup, "defence_honest"))
+    submit_file(cleo, "greens", package(cup, "defence_honest"))
     cleo.wait_for("It is the submission")
     ask_for_a_round(olga, watched_by=cleo)
     read_boards(cleo)
@@ -169,11 +169,11 @@ def hand_in_by_form(ada: Person, cup: Cup) -> None:
     assert "up to 64 MiB" in field.get_property("validationMessage")
     nonsense = cup.path / "nonsense.zip"
     nonsense.write_bytes(b"no archive at all")
-    hand_in(ada, "reds", nonsense)
+    submit_file(ada, "reds", nonsense)
     ada.wait_for("Refused, and no try used up")
     see(ada, "arrival-refused")
     ada.press("Hand it in again")
-    hand_in(ada, "reds", package(cup, "attack_honest"))
+    submit_file(ada, "reds", package(cup, "attack_honest"))
     ada.wait_for("It is the submission")
     see(ada, "arrival-received")
     ada.press("attack_honest")

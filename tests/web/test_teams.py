@@ -95,7 +95,7 @@ def admit(cup, arrival: str):
             return arrivals.admit_arrival(desk, arrival, backend)
 
 
-def hand_in(cup, client, team, **more) -> str:
+def submit_player(cup, client, team, **more) -> str:
     """Hands a submission in, has it admitted, and returns what it is called."""
     arrival = arrival_in(upload(client, team, package(cup, **more)))
     return admit(cup, arrival).submission
@@ -196,8 +196,8 @@ def test_every_page_of_a_team_is_its_own(cup, ada, bo, stranger) -> None:
 
 def test_an_invitation_says_what_it_binds_to(cup, ada, bo) -> None:
     """The rules for people, what the team and who is invited play, and that an organizer costs it the prize (A5)."""
-    hand_in(cup, ada, "rooks")
-    hand_in(cup, bo, "knights", kind="defence_honest")
+    submit_player(cup, ada, "rooks")
+    submit_player(cup, bo, "knights", kind="defence_honest")
     link = re.search(r"/invitations/[\w-]+/", text_of(ada.post("/my/rooks/invitation/")))[0]
     for client in (client_of(), bo):
         page = text_of(client.get(link))
@@ -281,7 +281,7 @@ def test_the_same_file_twice_is_one_arrival(cup, ada) -> None:
 
 
 @pytest.mark.slow
-def test_hand_ins_by_form_are_limited_as_at_the_api(cup, ada, bo, monkeypatch) -> None:
+def test_submissions_by_form_are_limited_as_at_the_api(cup, ada, bo, monkeypatch) -> None:
     """One bucket a team, however it is filled; looking costs nothing, and what is put off leaves no arrival."""
     from orchestrator.web import rate_limits
     from orchestrator.web.rate_limits import Limit, RequestKind
@@ -431,7 +431,7 @@ def test_an_image_is_named_by_its_digest(cup, ada) -> None:
 
 def test_rules_are_said_before_they_hurt(cup, ada) -> None:
     """Who attacks a task is told on the form that the team cannot defend there (A1)."""
-    hand_in(cup, ada, "rooks")
+    submit_player(cup, ada, "rooks")
     page = text_of(ada.get("/my/rooks/submit/"))
     assert "Ada already plays attack on quarters; nobody plays both sides (A1)" in page
 
@@ -439,7 +439,7 @@ def test_rules_are_said_before_they_hurt(cup, ada) -> None:
 @pytest.mark.slow
 def test_a_submission_is_withdrawn_and_corrected(cup, ada) -> None:
     """Each with a reason, each an act of the person in the ledger; what was done already is refused in words."""
-    submission = hand_in(cup, ada, "rooks")
+    submission = submit_player(cup, ada, "rooks")
     address = f"/my/rooks/submissions/{submission}/"
     assert (
         ada.post(f"{address}correct/", {"licence": "MIT", "source": "https://example.org", "reason": "x"}).status_code
@@ -479,7 +479,7 @@ def accused(cup, ada, bo) -> str:
         shutil.copy(file, folder)
     target = package_writer.write_package(folder, cup.path / "chance.sparring.tar").path
     submission = admit(cup, arrival_in(upload(ada, "rooks", target.read_bytes()))).submission
-    hand_in(cup, bo, "knights")
+    submit_player(cup, bo, "knights")
     cup.play("initial")
     return submission
 
