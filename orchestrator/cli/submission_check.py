@@ -117,7 +117,7 @@ def check(
     with self_check.check_setup(contest, options.task, options.backend) as setup:
         done = self_check.check_submission(subject, setup, on_step)
     if save is not None:
-        _save_transcript(save, done.conversation)
+        _save_transcript(save, done.conversation, what, options)
     if as_json:
         console.print_json(_document(done))
     else:
@@ -248,7 +248,7 @@ def debug(
             compared = [] if recorded is None else list(session.replay_transcript(recorded))
         entries, stderr = session.transcript, session.recorder.stderr
     if save is not None:
-        _save_transcript(save, entries)
+        _save_transcript(save, entries, what, options)
     if as_json:
         console.print_json(_debug_document(entries, stderr, failed, compared))
     elif recorded is None:
@@ -409,13 +409,21 @@ def _write(path: Path, text: str) -> None:
     write_whole(path, text.encode())
 
 
-def _save_transcript(path: Path, entries: list[transcript.TranscriptEntry]) -> None:
+def _save_transcript(path: Path, entries: list[transcript.TranscriptEntry], what: str, options: CheckOptions) -> None:
+    """Writes a conversation, and prints the command that holds it again."""
     _write(path, transcript.write_transcript(entries))
-    err.print(
-        f"transcript {safe_text(str(path))}; again: sparring submission debug --replay "
-        f"{safe_text(shlex.quote(str(path)))}",
-        soft_wrap=True,
+    backend = None if options.backend == "process" else options.backend
+    given = (
+        ("--contest", options.contest),
+        ("--task", options.task),
+        ("--backend", backend),
+        ("--side", options.side),
+        ("--access", options.access),
+        ("--replay", path),
     )
+    words = ["sparring", "submission", "debug", *([] if what == "." else [what])]
+    again = shlex.join([*words, *(word for name, value in given if value is not None for word in (name, str(value)))])
+    err.print(f"transcript {safe_text(str(path))}; again: {safe_text(again, 2000)}", soft_wrap=True)
 
 
 def _read_transcript(path: Path) -> str:

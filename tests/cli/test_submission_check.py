@@ -1,6 +1,7 @@
 """`sparring submission check`, `try` and `debug` on the process backend: steps, remedies, transcripts, pictures."""
 
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -314,6 +315,20 @@ def test_a_conversation_is_shown_saved_and_held_again(player, contest, tmp_path)
     assert other.exit_code == 1
     assert "reply 2 differs" in other.stdout
     assert "1 of 2 replies are the same" in other.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["check", "debug"])
+def test_the_command_that_replays_a_saved_conversation_can_be_copied(player, contest, tmp_path, verb) -> None:
+    """It names the folder, the contest and the access of the conversation, so it runs from where this one ran."""
+    folder, talk = player("attack_honest"), tmp_path / "my talk.jsonl"
+    done = submission(verb, folder, "--contest", contest, "--access", "decision", "--save", talk)
+    [line] = [line for line in done.stderr.splitlines() if "again: " in line]
+    words = shlex.split(line.partition("again: ")[2])
+    assert words[:3] == ["sparring", "submission", "debug"]
+    again = submission("debug", *words[3:])
+    assert "replies are the same" in again.stdout, again.output
+    assert words[3:] == [str(folder), "--contest", str(contest), "--access", "decision", "--replay", str(talk)]
 
 
 def test_a_player_that_falls_silent_is_no_endless_replay(player, contest, tmp_path) -> None:

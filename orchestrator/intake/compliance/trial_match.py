@@ -210,8 +210,8 @@ class TrialMatch:
             names = [task.classes[answer] for answer in self._observed.answers if answer >= 0]
             abstained = len(self._observed.answers) - len(names)
             detail = (
-                f"{counted_noun(len(names), 'picture')} answered, {abstained} abstained, "
-                f"{counted_noun(len(set(names)), 'different class', 'different classes')}"
+                f"{counted_noun(len(names), 'picture')} answered with "
+                f"{counted_noun(len(set(names)), 'class', 'classes')}, {abstained} abstained"
             )
             self._add_passed(LIMITS_STEP, detail, self._constant_answer_warning())
             return
