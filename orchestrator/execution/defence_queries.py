@@ -146,7 +146,7 @@ class DefenceQueries:
         """Asks for labels and scores of pictures u8 [k, c, h, w], each for one of the task's pictures [k], at a price.
 
         Raises:
-            InfrastructureFault: a fault of ours.
+            InfrastructureFault: our infrastructure failed.
         """
         answers = self._ask_and_record(pixels, pictures, None, price)
         return DefenceReplies(answers.answers, answers.scores)

@@ -93,7 +93,7 @@ class JobSteps:
                 return self._replay_attack_steps(finished) if attack else self._replay_steps(finished)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns the played part of the step that a fault of ours interrupted, or None if nothing was played.
+        """Returns the played part of the step that an infrastructure fault interrupted, None if nothing was played.
 
         The caller adds the sandboxes and the latest seed.
         """

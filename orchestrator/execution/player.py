@@ -86,8 +86,8 @@ class Player:
 
         A refused query pauses nothing: the attack waits for no defence, and could otherwise ask for ever.
         """
-        if answer is None:  # pragma: no cover  the session allows queries only where somebody answers them
-            raise TypeError("nobody answers queries here")
+        if answer is None:  # pragma: no cover  the session allows queries only if the caller answers them
+            raise TypeError("the caller does not answer queries")
         began = self._clock()
         if began - deadline > GRACE_SECONDS:
             raise DeadlinePassed("a query after the deadline")

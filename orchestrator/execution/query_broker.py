@@ -62,7 +62,7 @@ class Broker:
         A query that costs more than one of its pictures has left is refused as a whole, and costs nothing.
 
         Raises:
-            InfrastructureFault: a fault of ours.
+            InfrastructureFault: our infrastructure failed.
         """
         positions = np.asarray(query.positions, np.int32)
         wanted, price = Counter(query.positions), self._access.prices[AccessKind(query.want)]

@@ -137,7 +137,7 @@ class QuerySteps(ABC):
         return StepResult(number, blobs, check.faults, check.seconds, cells=(self._cell,), last=True)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns the played part of the step that a fault of ours interrupted, or None if nothing was played."""
+        """Returns the played part of the step that an infrastructure fault interrupted, None if nothing was played."""
         return None if self._check is None else self._check.partial_step(self._context.blobs)
 
 
@@ -265,7 +265,7 @@ class SubmittedQuerySteps(QuerySteps):
         return [fault.model_copy(update={"submission": self._cell.attack}) for fault in output.faults]
 
     def partial_step(self) -> PartialStep | None:
-        """Returns the queries of the step that a fault of ours interrupted, or None if there was none."""
+        """Returns the queries of the step that an infrastructure fault interrupted, None if there was none."""
         if self._in_progress is None:
             return super().partial_step()
         number, queries, asked, output = self._in_progress
@@ -325,7 +325,7 @@ class OrganizerQuerySteps(QuerySteps):
         return _split(self._attack.pictures(len(self._context.samples)), PICTURES_PER_STEP)
 
     def partial_step(self) -> PartialStep | None:
-        """Returns the queries of the step that a fault of ours interrupted, or None if there was none."""
+        """Returns the queries of the step that an infrastructure fault interrupted, None if there was none."""
         if self._in_progress is None:
             return super().partial_step()
         number, queries = self._in_progress

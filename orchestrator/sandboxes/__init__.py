@@ -1,1 +1,1 @@
-"""Where players live. One file per backend, found by name; `base` says what a backend owes."""
+"""The backends that run players. Each is a package that is found by its name; `base` defines the interface."""
