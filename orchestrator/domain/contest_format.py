@@ -68,6 +68,8 @@ class PlayRules:
     """Rule A14."""
     keep_scores: bool = False
     """Whether the scores that defences give with their labels are kept, because the format uses them."""
+    decides_by_scores: bool = False
+    """Whether the class with the largest score is a defence's answer, whatever its label says (B1, B3)."""
     needs_gradients: bool = False
     """Whether every defence has to give gradients, because the format's own attacks use them (rule A12)."""
     allows_chance: bool = False

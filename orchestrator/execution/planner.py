@@ -135,6 +135,7 @@ def _query_job(context: RoundContext, cell: Cell) -> Job:
         rules=[context.on_missing, context.on_violation],
         task=_task_key(context),
         policy=repr(context.policy),
+        **({"decision": "scores"} if context.decides_by_scores else {}),
     )
     return Job(key, Stage.QUERY, defence.id, (cell,))
 
@@ -165,6 +166,7 @@ def _defence_jobs(
         task=_task_key(context),
         policy=repr(context.policy),
         **({"scores": True} if context.keep_scores else {}),
+        **({"decision": "scores"} if context.decides_by_scores else {}),
         **({"chance": digest(context.secret)} if context.allows_chance else {}),
     )
     made_by = {cell: _source(cell, sources) for cell in cells}

@@ -6,6 +6,7 @@ must never be read as the reply to the next question: its sandbox is stopped and
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +50,13 @@ class Player:
         clock: Clock,
         cancelled: Callable[[], bool],
         ambiguous_exits: AmbiguousExitTracker | None = None,
+        *,
+        decides_by_scores: bool = False,
     ) -> None:
         self._sandbox, self._session = sandbox, session
         self._clock, self._cancelled = clock, cancelled
         self._ambiguous_exits = ambiguous_exits or AmbiguousExitTracker()
+        self._decides_by_scores = decides_by_scores
         self.paused_seconds = 0.0
         """Seconds for which the player waited for replies to its queries; they count in no limit of its own."""
 
@@ -109,11 +113,14 @@ class Player:
     def classify(self, pixels: Pixels, limits: Limits, seeds: list[int] | None = None) -> wire.AnswersReply:
         """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them.
 
+        Where scores decide, the label is the class with the largest score, of several the first (B1, B3).
         `seeds` has one seed for each picture if a defence may use randomness (U13).
         """
         reply = self._ask(self._session.ask_classify(pixels, seeds), limits.classify_seconds)
         if not isinstance(reply, wire.AnswersReply):  # pragma: no cover  the session allows nothing else
             raise TypeError(f"{reply} does not answer classify")
+        if self._decides_by_scores and reply.scores is not None:
+            return replace(reply, labels=tuple(reply.scores.argmax(axis=1).tolist()))
         return reply
 
     @property

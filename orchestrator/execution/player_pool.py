@@ -168,7 +168,14 @@ class PlayerPool:
             queries=context.queries_header() if attack else None,
         )
         sandbox = self._wrap_sandbox(context.backend.start(spec))
-        player = Player(sandbox, session, context.clock, context.cancelled.is_set, self.ambiguous_exits)
+        player = Player(
+            sandbox,
+            session,
+            context.clock,
+            context.cancelled.is_set,
+            self.ambiguous_exits,
+            decides_by_scores=context.decides_by_scores,
+        )
         seed = context.attack_seed(self._submission) if attack else self._next_seed()
         step = (
             (limits.perturb_seconds, limits.perturb_batch)

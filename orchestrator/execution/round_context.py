@@ -54,6 +54,8 @@ class RoundContext:
     """The submission whose players are known not to start; empty if there is none."""
     keep_scores: bool = False
     """Whether the scores that defences give in play are stored."""
+    decides_by_scores: bool = False
+    """Whether the class with the largest score is a defence's answer, whatever its label says (B1, B3)."""
     needs_gradients: bool = False
     """Whether a defence is refused after its `ready` if it gives no gradients (rule A12)."""
     allows_chance: bool = False

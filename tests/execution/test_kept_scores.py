@@ -55,6 +55,25 @@ def test_scores_are_kept_as_they_came(played) -> None:
     assert record.answers("scored", 12)[cell][11] == FAULTED
 
 
+def by_chance(header, payload):
+    """A defence that always gives the first label, and scores that follow chance."""
+    scores = np.random.default_rng().random((1, 4)).astype("<f4")
+    answer = {"type": "answers", "id": header["id"], "labels": [0], "dtype": "f32", "shape": [1, 4]}
+    return frames.encode_frame(answer, scores.tobytes())
+
+
+def test_where_scores_decide_a_constant_label_hides_no_chance(stage) -> None:
+    """The answer is the class with the largest score: what is asked again is what the leaderboard judges (A10)."""
+    made = stage(attacks={}, defences={"chance": by_chance}, replay=SamplingDesign(power=0.9, cheat=0.5))
+    assert made.run().round.findings == []
+    again = stage(attacks={}, defences={"chance": by_chance}, replay=SamplingDesign(power=0.9, cheat=0.5))
+    again.setting = replace(again.setting, keep_scores=True, decides_by_scores=True)
+    record = again.run()
+    cell = Cell("chance")
+    assert np.array_equal(record.answers("chance", 12)[cell], record.scores("chance", 12)[cell].argmax(axis=1))
+    assert [finding.submission for finding in record.round.findings] == ["chance"]
+
+
 def test_only_where_the_format_judges_by_them(played) -> None:
     """Another format's round has no array of them, and its jobs are others: what lacks them is not reused."""
     without = replace(played.setting, keep_scores=False)

@@ -46,6 +46,7 @@ def assemble_context(
         labels=file.labels is True,
         on_missing=rules.on_missing,
         keep_scores=rules.keep_scores,
+        decides_by_scores=rules.decides_by_scores,
         needs_gradients=rules.needs_gradients,
         allows_chance=rules.allows_chance,
         on_violation=rules.on_violation,

@@ -52,7 +52,13 @@ class InProcessPlayer:
         helper._questions, helper._answers = self._pipes, self._pipes  # type: ignore[attr-defined]  # noqa: SLF001
         queries = context.queries_header() if self.side is Side.ATTACK else None
         session = Session(Role(self.side.value), len(context.task.classes), context.payload_limit, queries=queries)
-        self._player = Player(self._pipes, session, context.clock, context.cancelled.is_set)
+        self._player = Player(
+            self._pipes,
+            session,
+            context.clock,
+            context.cancelled.is_set,
+            decides_by_scores=context.decides_by_scores,
+        )
 
     @property
     def side(self) -> Side:

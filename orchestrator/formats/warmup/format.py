@@ -53,8 +53,8 @@ class Warmup(Format[WarmupRules]):
     programs = (Side.DEFENCE,)
 
     def play_rules(self) -> PlayRules:
-        """Returns that defences' scores are kept: accuracy at 80 % coverage is computed from them (B3)."""
-        return PlayRules(keep_scores=True)
+        """Returns that defences' scores are kept and decide: accuracy at 80 % coverage is computed from them (B3)."""
+        return PlayRules(keep_scores=True, decides_by_scores=True)
 
     def rules_in_words(self) -> list[RuleInWords]:
         """Returns the rules of the warm-up."""
