@@ -47,8 +47,11 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
         driver.quit()
 
 
-def start_afresh(driver: webdriver.Chrome, downloads: Path) -> None:
-    """Resets a running browser: leaves one new tab without earlier state, and sets the folder for saved files."""
+def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = "file://") -> None:
+    """Resets a running browser: leaves one new tab, forgets the site, and sets the folder for saved files.
+
+    All pages that are opened from files are one site with one local storage. Cookies are forgotten for every site.
+    """
     before = driver.window_handles
     driver.switch_to.new_window("tab")
     tab = driver.current_window_handle
@@ -56,8 +59,8 @@ def start_afresh(driver: webdriver.Chrome, downloads: Path) -> None:
         driver.switch_to.window(each)
         driver.close()
     driver.switch_to.window(tab)
-    # All pages that are opened from files share one local storage.
-    driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
+    driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": site, "storageTypes": "all"})
+    driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
     driver.get_log("browser")
 

@@ -1,21 +1,33 @@
 """Fixtures that serve a contest in this process with Django's test client, and functions for accounts and roles."""
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from selenium import webdriver
 
 from orchestrator.application.contests import seasons
 from orchestrator.domain.contest_events import PersonRecord, RoleGranted
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
-from tests import plain_player, postgresql
+from tests import chromium, plain_player, postgresql
 from tests.application.conftest import Cup
 
 from . import world as worlds
 
 ADDRESS = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="module")
+def running_browser(require, tmp_path_factory) -> Iterator[webdriver.Chrome]:
+    """A browser for the tests of a module, each of which begins with `chromium.start_afresh`."""
+    if reason := chromium.lacking():
+        require("chromium", reason)
+    folder = tmp_path_factory.mktemp("browser")
+    with chromium.browser(folder / "profile", folder, {}) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")

@@ -26,10 +26,8 @@ LOOKS = tuple(zip(SCHEMES, (NARROW, WIDE), strict=True))
 
 
 @pytest.fixture(scope="module")
-def tools(require) -> None:
+def tools(require, running_browser) -> None:
     """What the tests need of this machine."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
     if not AXE.is_file():
         require("axe", f"there is no {AXE}; run .ci/axe.sh")
 
@@ -74,10 +72,10 @@ def to_look_at(served) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def person(served, tmp_path):
+def person(served, running_browser, tmp_path):
     """Somebody at a browser, who is nobody yet."""
-    with chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
-        yield Person(driver, served[0])
+    chromium.start_afresh(running_browser, tmp_path, served[0].address)
+    return Person(running_browser, served[0])
 
 
 def problems(person: Person, address: str) -> list[str]:
