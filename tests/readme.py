@@ -59,7 +59,7 @@ def make_clone(copy: Path) -> None:
         shutil.copy(path, target)
     programs = copy / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name, module in {"sparring": "-m orchestrator", "python": ""}.items():
+    for name, module in {"sparring": "-m orchestrator", "python": "", "pip": "-m pip"}.items():
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
         (programs / name).chmod(0o755)
     (programs / "activate").write_text(f"export PATH={shlex.quote(str(programs))}:$PATH\n")
