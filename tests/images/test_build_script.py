@@ -134,11 +134,8 @@ def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list
 @pytest.mark.parametrize(
     ("line", "image"),
     [
-        ("image: team/x", "team/x"),
-        ("image: team/x:1", "team/x:1"),
-        ("image: 'team/x' # ours", "team/x"),
-        ("image:   team/x   # ours", "team/x"),
-        ('image: "registry.example.org/team/x"', "registry.example.org/team/x"),
+        ("image:   'team/x'   # ours", "team/x"),
+        ('image: "registry.example.org/team/x:1"', "registry.example.org/team/x:1"),
     ],
 )
 def test_the_tag_is_what_admission_looks_up(told, submission, line, image) -> None:
