@@ -117,7 +117,7 @@ def test_a_format_whose_boards_people_decide_is_not_simulated():
 @pytest.mark.slow
 def test_the_command_warns_where_a_prize_hangs_on_noise():
     """With pictures as few as the demo's, the first place is luck; the same seed gives the same numbers."""
-    words = ["contest", "power", DEMO, "--rounds", "50", "--json"]
+    words = ["contest", "power", DEMO, "--rounds", "20", "--json"]
     first, second = (CliRunner().invoke(app, words) for _ in range(2))
     assert first.exit_code == 0, first.output
     assert first.stdout == second.stdout
@@ -129,6 +129,6 @@ def test_the_command_warns_where_a_prize_hangs_on_noise():
     assert "--clean 0.9 --attacked 0.5 --gap 3.0 " in " ".join(shown.stdout.split()), (
         "the rates stand above the numbers"
     )
-    text = CliRunner().invoke(app, ["contest", "power", DEMO, "--rounds", "50", "--gap", "60"])
+    text = CliRunner().invoke(app, ["contest", "power", DEMO, "--rounds", "20", "--gap", "60"])
     assert text.exit_code == 2
     assert "smaller --gap" in text.stderr
