@@ -61,7 +61,7 @@ def test_a_contest_on_one_s_own_data_is_played_to_its_bundle(document, shell, tm
     rules = {**contest["rules"], **wanted["rules"]}
     quick = {"isolation": "round", "replay": {"power": 0}}
     yaml.dump({**contest, **wanted, "rules": rules, **quick}, file)
-    printed = shell(season.text)
+    printed = shell(season.text.replace("contest power cup", "contest power cup --rounds 20"))
     assert "integrity only" in printed
     assert {"my_defence", "my_attack"} <= set(re.findall(r"^ +1 +(\S+)", printed, re.MULTILINE))
 
