@@ -31,6 +31,7 @@ def contest(folder: Path, entries: list[dict], **limits) -> Path:
             "budget": {"norm": "linf", "epsilon": 51},
         },
         "limits": {"memory": "1GiB", "perturb_batch": 8, "ready_seconds": 60} | limits,
+        "replay": {"power": 0.9, "cheat": 0.3},
         "rules": {"clean_floor": None},
         "submissions": entries,
     }
