@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -56,8 +57,11 @@ def pytest_configure() -> None:
     """Makes the commands' consoles while COLUMNS is not set, because Rich would keep its value whatever a test sets.
 
     Also caches the parser of the command line: typer's runner would make the parsers of all commands at each call.
+
+    A shell starts jobs in the background with SIGINT ignored, which the commands that tests interrupt would inherit.
     """
     os.environ.pop("COLUMNS", None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     importlib.import_module("orchestrator.cli.console")
     testing._get_command = cache(testing._get_command)
 
