@@ -178,7 +178,7 @@ def test_a_program_that_never_comes_up_shows_nothing(make, unisolated, monkeypat
     """It is our fault, not a contained program: whatever it would have done it has not done yet."""
     monkeypatch.setattr(endings, "_READY_SECONDS", 0.5)
     late = "import time\ntime.sleep(60)\n"
-    with pytest.raises(InfrastructureFault, match="up within"):
+    with pytest.raises(InfrastructureFault, match="did not print `up` within"):
         endings.run(make("ending", {"program.py": late}), unisolated, removed=False)
 
 
