@@ -288,7 +288,7 @@ def test_who_acts_can_be_named(entered) -> None:
             "reason: an empty text is too short; write at least",
         ),
         (["withdraw", "{}", "corners", "--reason", "r", "--by", "x" * 121], "is too long a name"),
-        (["set-source", "{}", "corners", "--reason", "r"], "nothing to correct: give --licence or --source"),
+        (["set-source", "{}", "corners", "--reason", "r"], "nothing to correct: give a licence or a source"),
         (["round", "run", "{}"], "give the round to play, and no --out; `sparring contest show "),
         (["round", "run", "{}/receipts"], "holds no contest; give a contest's folder"),
         (["round", "run", "{}", "semi"], "has no round 'semi'; it has initial, final"),

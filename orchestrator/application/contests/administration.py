@@ -252,7 +252,7 @@ class ContestAdmin:
         Raises UsageError if neither is given, or the submission is unknown.
         """
         if licence is None and source is None:
-            raise UsageError("nothing to correct: give --licence or --source")
+            raise UsageError("nothing to correct: give a licence or a source")
         corrected = validated(
             contest_events.SubmissionCorrected,
             actor=self.actor,

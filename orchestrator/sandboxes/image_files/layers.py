@@ -104,9 +104,8 @@ def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -
         for member in tar_headers.read_members(stream):
             kept = layer.kept
             _add_member(layer, member, stream, room)
-            layer.kept = max(
-                layer.kept, kept + ENTRY_OVERHEAD_BYTES
-            )  # a repeated member counts again, because reading it takes time
+            # A repeated member counts again, because reading it takes time.
+            layer.kept = max(layer.kept, kept + ENTRY_OVERHEAD_BYTES)
             if layer.files > room.files:
                 raise TooLargeError("bytes")
             if layer.kept > room.kept:

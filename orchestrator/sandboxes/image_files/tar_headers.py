@@ -82,7 +82,7 @@ class BoundedStream:
 
     def _more(self) -> bool:
         if time.monotonic() > self._until:
-            raise StreamBoundError("the time for looking is over")
+            raise StreamBoundError("its files could not be listed in time")
         piece = next(self._pieces, b"")
         self._remaining -= len(piece)
         if self._remaining < 0:
@@ -181,7 +181,7 @@ def _modified(header: TarHeader, recorded: bytes | None) -> int:
 def _effective_name(recorded: bytes | None, extended: bytes | None, short: bytes) -> bytes:
     """Returns a path from a PAX record, a GNU header or the header. Raises ValueError if the first two differ."""
     if recorded and extended and recorded != extended:
-        raise ValueError("a path is said twice, in two ways")
+        raise ValueError("two headers of one file name different paths")
     if recorded and b"\0" in recorded:
         raise ValueError("a path with a NUL character")
     return recorded or extended or short
