@@ -175,9 +175,8 @@ def _describe_entry(entry: TranscriptEntry) -> str:
 def _json_line(entry: TranscriptEntry) -> dict[str, Any]:
     line = entry.model_dump(mode="json", exclude_none=True, exclude={"header"})
     if entry.header is not None:
-        line["header"] = (
-            entry.header
-        )  # added separately: exclude_none would also remove a null in it, which has a meaning
+        # Added separately: exclude_none would also remove a null in it, which has a meaning.
+        line["header"] = entry.header
     return line
 
 

@@ -60,9 +60,8 @@ def upload_file(
         return arrival
     path_of_upload = _upload_path(state)
     if _offset(state):
-        state = client.request(
-            "HEAD", path_of_upload, headers=_VERSION
-        )  # the service then computes the digest of its bytes
+        # The service then computes the digest of its bytes.
+        state = client.request("HEAD", path_of_upload, headers=_VERSION)
     failures = 0
     with path.open("rb") as file:
         while not (arrival := _arrival(state)):

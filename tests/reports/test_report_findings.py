@@ -70,9 +70,8 @@ def test_the_power_of_replays_is_shown():
     )
     short, promised = "not cleared: less was compared than planned", "99.0% / 99.9% / 99.9%"
     assert f"madry 2,000 410 300 96.5% below the plan 96.5% / 99.7% / 99.7% 0 3 1 109 a fresh copy {short}" in words_
-    assert (
-        f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_
-    )  # its mismatches were confirmed
+    # Moody's mismatches were confirmed.
+    assert f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_
     own = "its image: the organizers' own"
     assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 {own} not cleared: 2 mismatches not confirmed" in words_
     assert page.count("below the plan") == 1

@@ -108,9 +108,8 @@ class Entry:
             command, cwd=self._folder, env=surroundings, stdin=subprocess.DEVNULL, start_new_session=True
         )
         ended = _ended(child.pid, until)
-        os.killpg(
-            child.pid, signal.SIGKILL
-        )  # the script, or processes that it left: it was not reaped yet, so the id is still its own
+        # The script, or processes that it left: it was not reaped yet, so the id is still its own.
+        os.killpg(child.pid, signal.SIGKILL)
         code = child.wait()
         if not ended:
             return f"{self.name} was still running shortly before the time limit"

@@ -10,8 +10,7 @@ from PIL import Image
 source, target, epsilon = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 for path in sorted(source.glob("*.png")):
     pixels = np.asarray(Image.open(path)).astype(int)  # [height, width], or [height, width, 3] in colour
-    rng = np.random.default_rng(
-        zlib.crc32(pixels.tobytes())
-    )  # names and order say nothing, so chance comes from the picture
+    # Names and order say nothing, so chance comes from the picture.
+    rng = np.random.default_rng(zlib.crc32(pixels.tobytes()))
     moved = pixels + epsilon * rng.choice([-1, 1], pixels.shape)  # <- CHANGE THIS
     Image.fromarray(moved.clip(0, 255).astype(np.uint8)).save(target / path.name)
