@@ -156,7 +156,7 @@ def dated(name: str, target: str) -> bytes:
         (tar(link("io", "/y"), folder("io")), "/io is there twice"),
         (tar(member("io", tarfile.LNKTYPE, "nothing")), "hard link to no file"),
         (tar(member("x", b"S")), "unknown type"),
-        (twice(link("x", "/y"), path="io"), "said twice"),
+        (twice(link("x", "/y"), path="io"), "different paths"),
         (dated("io", "/y"), "GNU header with times"),
         (tar(member(".wh.")), "whiteout of no name"),
         (tar(member("d" * 5000)), "5000 bytes"),
