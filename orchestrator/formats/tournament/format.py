@@ -420,13 +420,10 @@ class Tournament(Format[TournamentRules]):
         of them count as held, delta is the defence's clean accuracy less 100 points, which would reward it for
         misclassified clean pictures.
         """
-        terms, clean, tally = (
-            self._delta_terms(observed, defence, attack),
-            Cell(defence),
-            observed.tally(defence, attack),
-        )
+        terms, tally = self._delta_terms(observed, defence, attack), observed.tally(defence, attack)
         if terms is None or tally is None or self.rules.on_missing is not OnMissing.HELD:
             return terms
+        clean = Cell(defence)
         gains = len(terms) > 1 and tally.accuracy > observed.tallies[clean].accuracy
         return {clean: 0} if gains and tally.forfeits == tally.total else terms
 

@@ -312,8 +312,7 @@ def end_contest(
     """Returns the transfers that end a contest: due prizes, stakes of unbroken defences, the rest of both halves.
 
     Returns `Waiting` while a picture that a prize or a stake depends on is unsettled, or its rejection not confirmed
-    (U11). Awards stay in the teams' accounts until
-    they are paid. `table` is that of `prize_table`.
+    (U11). Awards stay in the teams' accounts until they are paid. `table` is that of `prize_table`.
     """
     due: list[Transfer] = []
     reasons: list[str] = []
