@@ -13,7 +13,7 @@ from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.errors import InfrastructureFault, Rejected, SparringError
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.rights import Visit
-from orchestrator.web.site_words import for_site, site_problems
+from orchestrator.web.site_messages import for_site, site_problems
 
 _REMEMBERED_SECONDS = 24 * 3600
 _TOKEN_BYTES = 16

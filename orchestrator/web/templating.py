@@ -19,7 +19,7 @@ from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit, actor_of, team_slugs
-from orchestrator.web.site_words import for_site
+from orchestrator.web.site_messages import for_site
 from orchestrator.web.typed_text import typed_words
 
 _BACKTICKS = re.compile(r"`([^`\n]+)`")

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.domain.contest_events import PersonRecord, Role, RoundRequestClosed, RoundRequested
-from orchestrator.web.site_words import for_site
+from orchestrator.web.site_messages import for_site
 from tests.web.conftest import client_of, give_role, make_account
 
 

@@ -14,7 +14,7 @@ from orchestrator.errors import InfrastructureFault, Problem, SparringError
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.models import Upload
 from orchestrator.web.pages.errors import DATABASE_AWAY, RETRY_SECONDS
-from orchestrator.web.site_words import site_problems
+from orchestrator.web.site_messages import site_problems
 from orchestrator.web.uploads import Refusal, UploadRefused
 
 _log = structlog.get_logger()

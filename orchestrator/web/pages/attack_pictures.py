@@ -21,7 +21,7 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.week_calendar import local_day
 from orchestrator.web import unrestricted_mails
 from orchestrator.web.arrival_time import last_byte_time
-from orchestrator.web.file_answers import attachment
+from orchestrator.web.file_responses import attachment
 from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind

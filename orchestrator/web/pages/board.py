@@ -24,7 +24,7 @@ from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import unrestricted_mails
-from orchestrator.web.file_answers import png
+from orchestrator.web.file_responses import png
 from orchestrator.web.form_actions import attempt, form_status
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages import errors

@@ -17,7 +17,7 @@ from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
 from orchestrator.web import leases, unrestricted_mails
-from orchestrator.web.file_answers import png
+from orchestrator.web.file_responses import png
 from orchestrator.web.form_actions import attempt, see_other
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.questionnaire import AskedPicture, ask_about

@@ -16,7 +16,7 @@ from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, 
 from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.web.contest_words import window_in_words
-from orchestrator.web.file_answers import bundle_archive
+from orchestrator.web.file_responses import bundle_archive
 from orchestrator.web.form_actions import OnceForm, act_once, form_status, redirect_after
 from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
 from orchestrator.web.people import names_of

@@ -23,7 +23,7 @@ from orchestrator.web.pages import week_desk
 from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit
-from orchestrator.web.site_words import for_site
+from orchestrator.web.site_messages import for_site
 from orchestrator.web.templating import render
 from orchestrator.web.unrestricted_pages import contest_of
 

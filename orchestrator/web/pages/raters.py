@@ -21,7 +21,7 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GivenAnswer, GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.web import rating
-from orchestrator.web.file_answers import png
+from orchestrator.web.file_responses import png
 from orchestrator.web.form_actions import attempt, form_status, problem_text, see_other
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind

@@ -23,7 +23,7 @@ from orchestrator.errors import Rejected
 from orchestrator.web import uploads
 from orchestrator.web.arrival_time import last_byte_time
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.file_answers import attachment
+from orchestrator.web.file_responses import attachment
 from orchestrator.web.form_actions import attempt, attempt_change, form_status
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited

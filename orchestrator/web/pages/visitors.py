@@ -12,7 +12,7 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import contest_words, public_pages
 from orchestrator.web.conditional import conditional
 from orchestrator.web.downloads import downloads_of
-from orchestrator.web.file_answers import attachment, bundle_archive
+from orchestrator.web.file_responses import attachment, bundle_archive
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs

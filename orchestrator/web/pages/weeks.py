@@ -15,7 +15,7 @@ from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.statement import monthly_statements
-from orchestrator.web.file_answers import png
+from orchestrator.web.file_responses import png
 from orchestrator.web.form_actions import problem_text
 from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs

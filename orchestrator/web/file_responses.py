@@ -1,4 +1,4 @@
-"""Answers that are files: what a browser saves, and pictures that a page shows. By default no cache keeps them."""
+"""Responses that are files: what a browser saves, and pictures that a page shows. By default no cache keeps them."""
 
 from pathlib import Path
 
