@@ -72,7 +72,7 @@ def parse(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "") -> object:
+def eventually(condition: Callable[[], object], what: str = "", seconds: float = 60.0) -> object:
     """Returns the first true value of a condition that is asked every 5 ms.
 
     Raises:

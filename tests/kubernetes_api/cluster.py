@@ -180,11 +180,9 @@ class Cluster:
             found = [shelf.objects[key] for key in keys if key[0] == namespace]
         return [each.copy() for each in sorted(found, key=lambda each: each.data["metadata"]["creationTimestamp"])]
 
-    def settle(self, seconds: float = 10.0) -> None:
+    def settle(self) -> None:
         """Waits until no controller has anything to do at the moment."""
-        eventually(
-            lambda: all(each.idle() for each in self._loops) and self._quiet(), seconds, "the cluster is at rest"
-        )
+        eventually(lambda: all(each.idle() for each in self._loops) and self._quiet(), "the cluster is at rest")
 
     def _quiet(self) -> bool:
         return all(each.idle() for each in self._loops)

@@ -285,7 +285,7 @@ class Kubelets:
         run = self._runs[self._by_key[namespace, name]]
         same = [each for each in run.containers if each.name == container]
         # What it runs may be quicker than the kubelet that started it.
-        eventually(lambda: same[0].running and same[0].process, 10, f"container {container} runs")
+        eventually(lambda: same[0].running and same[0].process, f"container {container} runs")
         return run, same[0]
 
     def log(self, key: Key, container: str) -> bytes:

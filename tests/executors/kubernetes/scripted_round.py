@@ -413,7 +413,7 @@ def attempt_board(driver: Driver) -> str:
 
 def wait(condition: Callable[[], object], what: str = "", seconds: float = 60.0) -> Any:
     """Waits for a condition."""
-    return eventually(condition, seconds, what)
+    return eventually(condition, what, seconds)
 
 
 def in_thread(act: Callable[[], Any]) -> tuple[threading.Thread, list[BaseException]]:

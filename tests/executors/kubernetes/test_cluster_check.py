@@ -110,7 +110,7 @@ def relabel(cluster: Cluster, labels: dict[str, str]) -> None:
 
 def bound(cluster: Cluster) -> None:
     """Waits until the claim is bound."""
-    eventually(lambda: cluster.read("persistentvolumeclaims", "sparring-work", SPACE)["status"]["phase"] == "Bound", 5)
+    eventually(lambda: cluster.read("persistentvolumeclaims", "sparring-work", SPACE)["status"]["phase"] == "Bound")
 
 
 def test_rights_that_are_missing_are_named(cluster) -> None:

@@ -150,10 +150,10 @@ def test_an_image_that_cannot_be_pulled_and_a_full_quota(stage):
             heard[:] = [row["description"] for row in json.loads(status.read_text())["jobs"]] if status.exists() else []
             return any(all(word in row for word in words) for row in heard)
 
-        eventually(lambda: says("attack-noop", "ImagePull"), 30, "the words about the image")
+        eventually(lambda: says("attack-noop", "ImagePull"), "the words about the image")
         http("POST", quotas, {"metadata": {"name": "full"}, "spec": {"hard": {"count/jobs.batch": "0"}}})
         stage.cluster.images.allow(image)
-        eventually(lambda: says("waits for quota", "exceeded quota"), 60, "the words about the quota")
+        eventually(lambda: says("waits for quota", "exceeded quota"), "the words about the quota")
         http("DELETE", f"{quotas}/full")
 
     mending = threading.Thread(target=mend)

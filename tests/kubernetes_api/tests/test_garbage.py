@@ -17,7 +17,7 @@ QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 def running(cluster, http_) -> str:
     """The name of the running pod of Job a."""
     http_("POST", JOBS, make_job("a", container(code=None)))
-    [pod] = eventually(lambda: [p for p in cluster.pods_of("a") if p["status"].get("phase") == "Running"], 5)
+    [pod] = eventually(lambda: [p for p in cluster.pods_of("a") if p["status"].get("phase") == "Running"])
     cluster.settle()
     return pod["metadata"]["name"]
 
@@ -26,7 +26,7 @@ def test_a_job_orphans_its_pods_unless_told_otherwise(cluster, http_, running) -
     """batch/v1's default, with a warning; the pod goes on without an owner and without the Job's finalizer."""
     answer = http_("DELETE", f"{JOBS}/a")
     assert "child pods are preserved by default when jobs are deleted" in answer.headers["warning"]
-    eventually(lambda: cluster.read("jobs", "a", group="batch") is None, 5)
+    eventually(lambda: cluster.read("jobs", "a", group="batch") is None)
     cluster.settle()
     pod = cluster.read("pods", running)
     assert pod["status"]["phase"] == "Running"
@@ -40,7 +40,7 @@ def test_background_deletion_takes_the_owner_first(cluster, http_, running) -> N
     assert answer.json["kind"] == "Status"
     assert "warning" not in answer.headers
     assert cluster.read("jobs", "a", group="batch") is None
-    eventually(lambda: cluster.read("pods", running) is None, 5)
+    eventually(lambda: cluster.read("pods", running) is None)
 
 
 def test_foreground_deletion_takes_the_dependents_first(cluster, http_, hook, running) -> None:
@@ -53,8 +53,8 @@ def test_foreground_deletion_takes_the_dependents_first(cluster, http_, hook, ru
     assert cluster.read("jobs", "a", group="batch")["metadata"]["deletionTimestamp"]
     assert cluster.read("pods", running)["metadata"]["deletionTimestamp"]
     fake.end(0)
-    eventually(lambda: cluster.read("pods", running) is None, 5)
-    eventually(lambda: cluster.read("jobs", "a", group="batch") is None, 5)
+    eventually(lambda: cluster.read("pods", running) is None)
+    eventually(lambda: cluster.read("jobs", "a", group="batch") is None)
 
 
 def test_an_unknown_policy_is_refused(http_, running) -> None:
@@ -77,7 +77,7 @@ def test_anything_may_own_anything_in_its_namespace(cluster, http_) -> None:
     for body in (mine, shared):
         http_("POST", MAPS, body)
     http_("DELETE", f"{JOBS}/a", propagationPolicy="Background")
-    eventually(lambda: cluster.read("configmaps", "mine") is None, 5)
+    eventually(lambda: cluster.read("configmaps", "mine") is None)
     cluster.settle()
     [left] = cluster.read("configmaps", "shared")["metadata"]["ownerReferences"]
     assert left["name"] == "owner"
@@ -89,7 +89,7 @@ def test_an_object_whose_owner_is_gone_is_collected(cluster, http_) -> None:
     uid = "00000000-0000-4000-8000-000000000000"
     body["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": "gone", "uid": uid}]
     http_("POST", MAPS, body)
-    eventually(lambda: cluster.read("configmaps", "late") is None, 5)
+    eventually(lambda: cluster.read("configmaps", "late") is None)
 
 
 def test_a_namespace_takes_everything_with_it(cluster, http_) -> None:
@@ -105,10 +105,10 @@ def test_a_namespace_takes_everything_with_it(cluster, http_) -> None:
     assert refused.code == 403
     assert "because it is being terminated" in refused.json["message"]
     assert refused.json["details"]["causes"][0]["reason"] == "NamespaceTerminating"
-    eventually(lambda: cluster.read("pods", "p", "round") is None, 5)
+    eventually(lambda: cluster.read("pods", "p", "round") is None)
     assert http_("GET", place).code == 200
     http_("PATCH", f"{place}/configmaps/held", {"metadata": {"finalizers": None}}, media="application/merge-patch+json")
-    eventually(lambda: http_("GET", place).code == 404, 5)
+    eventually(lambda: http_("GET", place).code == 404)
 
 
 def test_a_quota_counts_what_is_there(cluster, http_) -> None:
@@ -127,7 +127,7 @@ def test_a_quota_counts_what_is_there(cluster, http_) -> None:
     http_("DELETE", f"{PODS}/p", gracePeriodSeconds="0")
     cluster.settle()
     assert http_("POST", PODS, {"metadata": {"name": "q"}, "spec": pod_spec()}).code == 201
-    eventually(lambda: cluster.read("pods", "q")["status"]["phase"] == "Succeeded", 5)
+    eventually(lambda: cluster.read("pods", "q")["status"]["phase"] == "Succeeded")
     cluster.settle()
     assert cluster.read("resourcequotas", "q")["status"]["used"] == {"pods": "0", "count/configmaps": "1"}
 

@@ -16,7 +16,7 @@ IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 
 def done(cluster, name: str = "a") -> dict[str, str]:
     """Waits until a Job has ended; returns its true conditions with their reasons."""
-    eventually(lambda: {"Complete", "Failed"} & set(conditions(cluster.read("jobs", name, group="batch"))), 5, name)
+    eventually(lambda: {"Complete", "Failed"} & set(conditions(cluster.read("jobs", name, group="batch"))), name)
     cluster.settle()
     return conditions(cluster.read("jobs", name, group="batch"))
 
@@ -36,7 +36,7 @@ def running(cluster, name: str = "a") -> dict:
             if each["status"].get("phase") == "Running" and not each["metadata"].get("deletionTimestamp")
         ]
 
-    return eventually(found, 5, f"a running pod of {name}")[0]
+    return eventually(found, f"a running pod of {name}")[0]
 
 
 def test_a_job_makes_one_pod_that_is_its_own(cluster, http_) -> None:
@@ -101,10 +101,10 @@ def test_several_completions_run_side_by_side(cluster, http_) -> None:
     """As many pods at a time as `parallelism` says, until `completions` have succeeded."""
     http_("POST", JOBS, make_job("a", container(code=None), completions=3, parallelism=2))
     for left in (3, 2, 1):
-        eventually(lambda left=left: job(cluster)["status"].get("active") == min(2, left), 5)
+        eventually(lambda left=left: job(cluster)["status"].get("active") == min(2, left))
         pod = running(cluster)
         cluster.kubelets._hook.running[pod["metadata"]["name"], "main"].end(0)
-        eventually(lambda left=left: job(cluster)["status"].get("succeeded") == 4 - left, 5)
+        eventually(lambda left=left: job(cluster)["status"].get("succeeded") == 4 - left)
     assert done(cluster)["Complete"]
 
 
@@ -145,7 +145,7 @@ def test_an_ignored_disruption_gets_another_pod(cluster, http_) -> None:
     http_("POST", JOBS, make_job("a", container(code=None), podFailurePolicy={"rules": [IGNORE]}))
     first = running(cluster)["metadata"]["name"]
     assert http_("POST", f"{PODS}/{first}/eviction", {"metadata": {"name": first}}).code == 201
-    eventually(lambda: [each["metadata"]["name"] for each in cluster.pods_of("a")] not in ([], [first]), 5)
+    eventually(lambda: [each["metadata"]["name"] for each in cluster.pods_of("a")] not in ([], [first]))
     second = running(cluster)["metadata"]["name"]
     assert second != first
     assert job(cluster)["status"].get("failed") is None
@@ -195,7 +195,7 @@ def test_a_finished_job_is_deleted_after_its_time(timed, clock) -> None:
     timed.settle()
     assert job(timed)
     clock.advance(2)
-    eventually(lambda: job(timed) is None and not timed.pods_of("a"), 5)
+    eventually(lambda: job(timed) is None and not timed.pods_of("a"))
 
 
 def test_a_suspended_job_has_no_pods(timed, clock) -> None:
@@ -203,7 +203,7 @@ def test_a_suspended_job_has_no_pods(timed, clock) -> None:
     ask = Http(timed.url)
     merge = "application/merge-patch+json"
     ask("POST", JOBS, make_job("a", container(code=None), suspend=True, activeDeadlineSeconds=60))
-    eventually(lambda: conditions(job(timed)) == {"Suspended": "JobSuspended"}, 5)
+    eventually(lambda: conditions(job(timed)) == {"Suspended": "JobSuspended"})
     assert "startTime" not in job(timed)["status"]
     clock.advance(1000)
     timed.settle()
@@ -214,25 +214,27 @@ def test_a_suspended_job_has_no_pods(timed, clock) -> None:
     assert conditions(job(timed)) == {}
     assert job(timed)["status"]["startTime"] == "2026-01-01T00:16:40Z"
     ask("PATCH", f"{JOBS}/a", {"spec": {"suspend": True}}, media=merge)
-    eventually(lambda: timed.pods_of("a") == [], 5)
+    eventually(lambda: timed.pods_of("a") == [])
     timed.settle()
     assert job(timed)["status"].get("failed") is None
     reasons = [reason for reason, _ in events_about(timed, "a")]
     assert sorted(reasons) == ["Resumed", "SuccessfulCreate", "SuccessfulDelete", "Suspended"]
 
 
-def test_a_job_waits_for_its_pods_to_end(cluster, http_, hook) -> None:
+def test_a_job_waits_for_its_pods_to_end(timed, clock, hook) -> None:
     """FailureTarget is set at once, Failed only when the pod that is left has ended ("Terminal Job conditions")."""
-    http_("POST", JOBS, make_job("a", container(code=None), container("stubborn", code=None), activeDeadlineSeconds=1))
-    name = running(cluster)["metadata"]["name"]
+    made = make_job("a", container(code=None), container("stubborn", code=None), activeDeadlineSeconds=60)
+    Http(timed.url)("POST", JOBS, made)
+    name = running(timed)["metadata"]["name"]
     stubborn = hook.running[name, "stubborn"]
     stubborn.send_signal = lambda number: None
-    eventually(lambda: "FailureTarget" in conditions(job(cluster)), 5)
-    cluster.settle()
-    assert "Failed" not in conditions(job(cluster))
-    assert job(cluster)["status"]["terminating"] == 1
+    clock.advance(61)
+    eventually(lambda: "FailureTarget" in conditions(job(timed)))
+    timed.settle()
+    assert "Failed" not in conditions(job(timed))
+    assert job(timed)["status"]["terminating"] == 1
     stubborn.end(0)
-    assert done(cluster)["Failed"] == "DeadlineExceeded"
+    assert done(timed)["Failed"] == "DeadlineExceeded"
 
 
 def test_a_job_that_somebody_else_manages_is_left_alone(cluster, http_) -> None:
@@ -249,7 +251,7 @@ def test_a_pod_that_is_deleted_by_hand_counts_as_failed(cluster, http_) -> None:
     name = running(cluster)["metadata"]["name"]
     http_("DELETE", f"{PODS}/{name}")
     assert done(cluster)["Failed"] == "BackoffLimitExceeded"
-    eventually(lambda: cluster.pods_of("a") == [], 5)
+    eventually(lambda: cluster.pods_of("a") == [])
 
 
 def test_used_up_quota_is_an_event_of_the_job(cluster, http_) -> None:
@@ -260,7 +262,7 @@ def test_used_up_quota_is_an_event_of_the_job(cluster, http_) -> None:
     http_("POST", JOBS, make_job("a", container(code=None, resources=gpu)))
     running(cluster)
     http_("POST", JOBS, make_job("b", container(resources=gpu)))
-    reason, message = eventually(lambda: events_about(cluster, "b"), 5)[0]
+    reason, message = eventually(lambda: events_about(cluster, "b"))[0]
     assert reason == "FailedCreate"
     assert message.startswith('Error creating: pods "b-')
     assert message.endswith(

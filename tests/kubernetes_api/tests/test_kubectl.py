@@ -40,14 +40,14 @@ def test_it_lists_selects_and_deletes(cluster, http_, kubectl) -> None:
     """By label and field; deletion is in the background and is waited for."""
     for name in "ab":
         http_("POST", JOBS, make_job(name, container(code=None)))
-    eventually(lambda: cluster.pods_of("a") and cluster.pods_of("b"), 5)
+    eventually(lambda: cluster.pods_of("a") and cluster.pods_of("b"))
     cluster.settle()
     found = kubectl("get", "pods", "-l", "job-name=a", "--field-selector", "status.phase=Running", "-o", "name").stdout
     assert found == f"pod/{cluster.pods_of('a')[0]['metadata']['name']}\n"
     done = kubectl("delete", "job", "a")
     assert done.stdout.startswith('job.batch "a" deleted')
     assert cluster.read("jobs", "a", group="batch") is None
-    eventually(lambda: cluster.pods_of("a") == [], 5)
+    eventually(lambda: cluster.pods_of("a") == [])
     assert cluster.pods_of("b")
 
 
@@ -69,7 +69,7 @@ def test_it_reads_logs_and_events(real, tmp_path, require) -> None:
         require("kubectl", "kubectl is not installed")
     image = f"registry/x@sha256:{'0' * 64}"
     Http(real.url)("POST", JOBS, make_job("a", {"name": "main", "image": image, "command": ["echo", "hello"]}))
-    eventually(lambda: real.read("jobs", "a", group="batch")["status"].get("succeeded"), 5)
+    eventually(lambda: real.read("jobs", "a", group="batch")["status"].get("succeeded"))
     config = real.kubeconfig(tmp_path / "kubeconfig")
 
     def kubectl(*arguments: str) -> str:

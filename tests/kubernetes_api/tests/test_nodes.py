@@ -30,12 +30,12 @@ def why(cluster: Cluster, name: str = "p") -> str:
         states = (pod(cluster, name) or {})["status"].get("conditions") or ()
         return "".join(each.get("message", "") for each in states if each.get("reason") == "Unschedulable")
 
-    return eventually(found, 5, "an unschedulable pod")
+    return eventually(found, "an unschedulable pod")
 
 
 def node_of(cluster: Cluster, name: str) -> str:
     """Waits until a pod is bound; returns its node."""
-    return eventually(lambda: (pod(cluster, name) or {"spec": {}})["spec"].get("nodeName"), 5, f"{name} bound")
+    return eventually(lambda: (pod(cluster, name) or {"spec": {}})["spec"].get("nodeName"), f"{name} bound")
 
 
 GPU = {"limits": {"nvidia.com/gpu": 1}}
@@ -59,8 +59,8 @@ def test_a_gpu_that_is_in_use_keeps_others_waiting(cluster, http_, hook) -> None
         "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
-    assert eventually(lambda: events_about(cluster, "p"), 5)[0][0] == "FailedScheduling"
-    eventually(lambda: ("first", "main") in hook.running, 5)
+    assert eventually(lambda: events_about(cluster, "p"))[0][0] == "FailedScheduling"
+    eventually(lambda: ("first", "main") in hook.running)
     hook.running["first", "main"].end(0)
     assert node_of(cluster, "p") == "node-1"
 
@@ -158,11 +158,11 @@ def test_a_priority_class_must_exist(http_) -> None:
 def test_a_preempted_pod_is_marked(cluster, http_) -> None:
     """DisruptionTarget by PreemptionByScheduler."""
     create(http_, "p", container(code=None))
-    eventually(lambda: pod(cluster)["status"]["phase"] == "Running", 5)
+    eventually(lambda: pod(cluster)["status"]["phase"] == "Running")
     seen = []
     cluster.store.listen(lambda resource, change: seen.append(change.last.data) if resource.kind == "Pod" else None)
     cluster.preempt("default", "p")
-    eventually(lambda: pod(cluster) is None, 5)
+    eventually(lambda: pod(cluster) is None)
     assert conditions(seen[-1])["DisruptionTarget"] == "PreemptionByScheduler"
 
 
@@ -171,7 +171,7 @@ def lost(timed, clock):
     """A cluster whose only node has just been lost, with the pod of Job a on it."""
     policy = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
     Http(timed.url)("POST", JOBS, make_job("a", container(code=None), podFailurePolicy=policy))
-    eventually(lambda: [each for each in timed.pods_of("a") if each["status"].get("phase") == "Running"], 5)
+    eventually(lambda: [each for each in timed.pods_of("a") if each["status"].get("phase") == "Running"])
     timed.settle()
     timed.nodes.lose("node-1")
     timed.settle()
@@ -201,7 +201,7 @@ def test_its_pods_are_told_to_go_after_their_toleration(lost, clock) -> None:
     lost.settle()
     assert not lost.pods_of("a")[0]["metadata"].get("deletionTimestamp")
     clock.advance(2)
-    eventually(lambda: lost.pods_of("a")[0]["metadata"].get("deletionTimestamp"), 5)
+    eventually(lambda: lost.pods_of("a")[0]["metadata"].get("deletionTimestamp"))
     clock.advance(10_000)
     lost.settle()
     [found] = lost.pods_of("a")
@@ -220,13 +220,13 @@ def test_a_node_that_is_deleted_ends_its_pods(lost, clock) -> None:
     lost.settle()
     assert lost.pods_of("a")
     clock.advance(2)
-    eventually(lambda: "Failed" in conditions(lost.read("jobs", "a", group="batch")), 5)
+    eventually(lambda: "Failed" in conditions(lost.read("jobs", "a", group="batch")))
     job = lost.read("jobs", "a", group="batch")
     assert conditions(job)["Failed"] == "PodFailurePolicy"
     assert (
         "has condition DisruptionTarget matching FailJob rule at index 0" in job["status"]["conditions"][0]["message"]
     )
-    eventually(lambda: not lost.pods_of("a"), 5)
+    eventually(lambda: not lost.pods_of("a"))
 
 
 def test_a_node_that_comes_back_in_time_changes_nothing(lost, clock) -> None:
@@ -234,7 +234,7 @@ def test_a_node_that_comes_back_in_time_changes_nothing(lost, clock) -> None:
     clock.advance(100)
     lost.nodes.restore("node-1")
     clock.advance(1000)
-    eventually(lambda: lost.pods_of("a")[0]["status"]["phase"] == "Failed", 5)
+    eventually(lambda: lost.pods_of("a")[0]["status"]["phase"] == "Failed")
     lost.settle()
     assert "taints" not in lost.read("nodes", "node-1")["spec"]
     assert conditions(lost.read("jobs", "a", group="batch"))["Failed"] == "BackoffLimitExceeded"
@@ -244,12 +244,12 @@ def test_a_node_that_comes_back_late_obeys(timed, clock) -> None:
     """Its processes ran all the time; what was deleted meanwhile is ended then."""
     ask = Http(timed.url)
     create(ask, "p", container(code=None))
-    eventually(lambda: pod(timed)["status"]["phase"] == "Running", 5)
+    eventually(lambda: pod(timed)["status"]["phase"] == "Running")
     timed.nodes.lose("node-1", kill=False)
     clock.advance(301)
-    eventually(lambda: pod(timed)["metadata"].get("deletionTimestamp"), 5)
+    eventually(lambda: pod(timed)["metadata"].get("deletionTimestamp"))
     timed.nodes.restore("node-1")
-    eventually(lambda: pod(timed) is None, 5)
+    eventually(lambda: pod(timed) is None)
 
 
 def test_a_pod_may_be_quicker_to_leave(timed, clock) -> None:
@@ -257,7 +257,7 @@ def test_a_pod_may_be_quicker_to_leave(timed, clock) -> None:
     keys = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
     short = [{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5} for key in keys]
     create(Http(timed.url), "p", container(code=None), tolerations=short)
-    eventually(lambda: pod(timed)["status"]["phase"] == "Running", 5)
+    eventually(lambda: pod(timed)["status"]["phase"] == "Running")
     timed.nodes.lose("node-1")
     clock.advance(6)
-    eventually(lambda: pod(timed)["metadata"].get("deletionTimestamp"), 5)
+    eventually(lambda: pod(timed)["metadata"].get("deletionTimestamp"))

@@ -34,7 +34,7 @@ def pod(cluster: Cluster, name: str = "p") -> dict | None:
 
 def until(cluster: Cluster, phase: str, name: str = "p") -> dict:
     """Waits until a pod is in a phase, and returns it."""
-    eventually(lambda: (pod(cluster, name) or {"status": {}})["status"].get("phase") == phase, 5, phase)
+    eventually(lambda: (pod(cluster, name) or {"status": {}})["status"].get("phase") == phase, phase)
     return pod(cluster, name)
 
 
@@ -71,7 +71,7 @@ def test_containers_are_real_processes(real, run) -> None:
 def test_a_pod_fails_by_any_of_its_containers_but_only_when_all_have_ended(real, run) -> None:
     """The pod goes on as long as one runs; then it is Failed, with each container's own code."""
     run(shell("bad", "exit 3"), shell("good", "sleep 0.3"))
-    eventually(lambda: "terminated" in states(pod(real)).get("bad", {}), 5)
+    eventually(lambda: "terminated" in states(pod(real)).get("bad", {}))
     assert pod(real)["status"]["phase"] == "Running"
     ended = states(until(real, "Failed"))
     assert (ended["bad"]["terminated"]["exitCode"], ended["bad"]["terminated"]["reason"]) == (3, "Error")
@@ -83,7 +83,7 @@ def test_init_containers_run_first_and_in_turn(real, run, tmp_path) -> None:
     trace = tmp_path / "trace"
     first = [shell(name, f"echo {name} >> {trace}; sleep 0.1") for name in ("i1", "i2")]
     run(shell("main", f"echo main >> {trace}"), initContainers=first)
-    eventually(lambda: states(pod(real)).get("main"), 5)
+    eventually(lambda: states(pod(real)).get("main"))
     assert states(pod(real))["main"] == {"waiting": {"reason": "PodInitializing"}}
     ended = until(real, "Succeeded")
     assert trace.read_text().split() == ["i1", "i2", "main"]
@@ -124,7 +124,7 @@ def test_a_deleted_pod_gets_its_grace_and_then_is_killed(real, run) -> None:
     told_ = core.delete_namespaced_pod(name="p", namespace="default")
     assert told_.metadata.deletion_grace_period_seconds == 1
     assert told_.metadata.deletion_timestamp
-    eventually(lambda: pod(real) is None, 5)
+    eventually(lambda: pod(real) is None)
     assert time.monotonic() - began > 0.8
 
 
@@ -136,7 +136,7 @@ def test_a_pod_that_ends_by_itself_is_gone_sooner(real, run) -> None:
     seen = []
     real.store.listen(lambda resource, change: seen.append(change.last.data) if resource.kind == "Pod" else None)
     Http(real.url)("DELETE", f"{PODS}/p")
-    eventually(lambda: pod(real) is None, 5)
+    eventually(lambda: pod(real) is None)
     last = states(seen[-1])["polite"]["terminated"]
     assert (seen[-1]["status"]["phase"], last["exitCode"]) == ("Failed", 9)
 
@@ -144,7 +144,7 @@ def test_a_pod_that_ends_by_itself_is_gone_sooner(real, run) -> None:
 def test_a_deletion_without_grace_does_not_wait(real, run, tmp_path) -> None:
     """With a grace of 0 the object is gone at once, the process right after."""
     run(shell("main", f"echo $$ > {tmp_path}/pid; sleep 60"))
-    eventually(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text().strip(), 5)
+    eventually(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text().strip())
     number = int((tmp_path / "pid").read_text())
     Http(real.url)("DELETE", f"{PODS}/p", gracePeriodSeconds="0")
     assert pod(real) is None
@@ -156,7 +156,7 @@ def test_a_deletion_without_grace_does_not_wait(real, run, tmp_path) -> None:
             return True
         return False
 
-    eventually(ended, 5)
+    eventually(ended)
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_second_deletion_may_only_shorten_the_grace(real, run) -> None:
     assert first["deletionGracePeriodSeconds"] == 30
     assert ask("DELETE", f"{PODS}/p", gracePeriodSeconds="60").json["metadata"]["deletionGracePeriodSeconds"] == 30
     assert ask("DELETE", f"{PODS}/p", gracePeriodSeconds="1").json["metadata"]["deletionGracePeriodSeconds"] == 1
-    eventually(lambda: pod(real) is None, 5)
+    eventually(lambda: pod(real) is None)
 
 
 def test_a_pod_that_is_not_scheduled_goes_at_once(cluster, http_) -> None:
@@ -186,7 +186,7 @@ def test_a_container_that_used_up_its_memory(cluster, http_) -> None:
     until(cluster, "Running")
     cluster.settle()
     cluster.kubelets.oom_kill("default", "p", "a")
-    eventually(lambda: "terminated" in states(pod(cluster))["a"], 5)
+    eventually(lambda: "terminated" in states(pod(cluster))["a"])
     ended = states(pod(cluster))["a"]["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
     assert "running" in states(pod(cluster))["b"]
@@ -199,7 +199,7 @@ def test_an_image_that_cannot_be_pulled(cluster, http_) -> None:
     seen = []
     cluster.store.listen(lambda resource, change: seen.append(change.last.data) if resource.kind == "Pod" else None)
     http_("POST", PODS, {"metadata": {"name": "p"}, "spec": pod_spec()})
-    eventually(lambda: states(pod(cluster)).get("main", {}).get("waiting", {}).get("reason") == "ImagePullBackOff", 5)
+    eventually(lambda: states(pod(cluster)).get("main", {}).get("waiting", {}).get("reason") == "ImagePullBackOff")
     reasons = [states(each).get("main", {}).get("waiting", {}).get("reason") for each in seen]
     assert "ErrImagePull" in reasons
     assert pod(cluster)["status"]["phase"] == "Pending"
@@ -227,7 +227,7 @@ def test_pulls_are_tried_again_at_growing_distances(timed, clock) -> None:
         events = timed.store.shelf(timed.catalogue.of("events")).objects.values()
         return sum(each.data["count"] for each in events if each.data["reason"] == "Pulling")
 
-    eventually(lambda: pulls() == 1, 5)
+    eventually(lambda: pulls() == 1)
     moments, now = [0], 0
     while len(moments) < 8:
         clock.advance(5)
@@ -246,7 +246,7 @@ def test_an_eviction_marks_the_pod_and_ends_it(cluster, http_) -> None:
     cluster.store.listen(lambda resource, change: seen.append(change.last.data) if resource.kind == "Pod" else None)
     answer = http_("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})
     assert (answer.code, answer.json["status"]) == (201, "Success")
-    eventually(lambda: pod(cluster) is None, 5)
+    eventually(lambda: pod(cluster) is None)
     assert conditions(seen[0]) | {"DisruptionTarget": "EvictionByEvictionAPI"} == conditions(seen[0])
     assert conditions(seen[-1])["DisruptionTarget"] == "EvictionByEvictionAPI"
     assert states(seen[-1])["main"]["terminated"]["exitCode"] == 128 + signal.SIGTERM
@@ -301,7 +301,7 @@ def test_nothing_outlives_the_cluster(tmp_path) -> None:
     with Cluster(Commands(tmp_path), (Node(),), Settings(timings=Timings())) as cluster:
         spec = pod_spec(shell("main", f"echo $$ > {tmp_path}/pid; trap '' TERM; sleep 60"))
         Http(cluster.url)("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
-        eventually(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text().strip(), 5)
+        eventually(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text().strip())
         number = int((tmp_path / "pid").read_text())
         os.kill(number, 0)
     with pytest.raises(ProcessLookupError):

@@ -60,7 +60,7 @@ class Stream:
 
     def wait(self, *expected: tuple[str, str]) -> None:
         """Waits until exactly these events have come."""
-        eventually(lambda: len(self.named()) >= len(expected), 5, f"{expected}")
+        eventually(lambda: len(self.named()) >= len(expected), f"{expected}")
         assert self.named() == list(expected)
 
 
@@ -122,7 +122,7 @@ def test_a_watch_ends_when_its_time_is_over(stream) -> None:
     """`timeoutSeconds` ends the stream cleanly."""
     began = time.monotonic()
     with stream(MAPS, timeoutSeconds="1") as seen:
-        eventually(lambda: seen.ended, 5)
+        eventually(lambda: seen.ended)
     assert not seen.broken
     assert 0.9 < time.monotonic() - began < 3
 
@@ -131,7 +131,7 @@ def test_bookmarks_tell_how_far_a_watch_has_come(http_, stream) -> None:
     """Only where they are asked for; they carry nothing but a version, also of changes elsewhere."""
     with stream(MAPS, timeoutSeconds="1", allowWatchBookmarks="true") as seen, stream(MAPS, timeoutSeconds="1") as bare:
         newest = http_("POST", JOBS, make_job("a", suspend=True)).json["metadata"]["resourceVersion"]
-        eventually(lambda: seen.ended and bare.ended, 5)
+        eventually(lambda: seen.ended and bare.ended)
     kinds = {kind for kind, _ in seen.events}
     assert kinds == {"BOOKMARK"}
     last = seen.events[-1][1]
@@ -145,7 +145,7 @@ def test_a_streaming_list_says_when_it_is_whole(http_, stream) -> None:
     http_("POST", MAPS, make_map("a"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     with stream(MAPS, **query) as seen:
-        eventually(lambda: len(seen.events) >= 2, 5)
+        eventually(lambda: len(seen.events) >= 2)
     assert [kind for kind, _ in seen.events[:2]] == ["ADDED", "BOOKMARK"]
     assert seen.events[1][1]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
@@ -156,7 +156,7 @@ def test_a_version_that_is_forgotten_is_an_error_in_the_stream(cluster, http_, s
     http_("POST", MAPS, make_map("b"))
     cluster.compact()
     with stream(MAPS, resourceVersion=version) as seen:
-        eventually(lambda: seen.ended, 5)
+        eventually(lambda: seen.ended)
     assert seen.code == 200
     [(kind, found)] = seen.events
     assert (kind, found["kind"], found["code"], found["reason"]) == ("ERROR", "Status", 410, "Expired")
@@ -192,7 +192,7 @@ def test_a_watch_can_be_cut(cluster, http_, stream) -> None:
         http_("POST", MAPS, make_map("a"))
         seen.wait(("ADDED", "a"))
         cluster.faults.drop_watches("configmaps")
-        eventually(lambda: seen.ended, 5)
+        eventually(lambda: seen.ended)
         assert seen.broken
         assert not other.ended
 
