@@ -46,6 +46,8 @@ class JobRunner:
         view: RoundView,
         device: str | None,
         partial_step: PartialStep | None = None,
+        *,
+        copy: FreshCopy | None = None,
     ) -> None:
         self._job, self._context, self._view, self._device = job, context, view, device
         self._partial_step = partial_step
@@ -54,7 +56,7 @@ class JobRunner:
         # Seeds continue after the recorded sandboxes: those that a killed orchestrator lost are started again.
         recorded = [*self._carried_sandboxes, *(sandbox for step in finished.values() for sandbox in step.sandboxes)]
         sandbox_numbers = itertools.count(sum(not sandbox.submission for sandbox in recorded))
-        self._copy = FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None
+        self._copy = copy or (FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None)
         self._pool = PlayerPool(
             context,
             context.roster[job.submission],

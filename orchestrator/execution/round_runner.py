@@ -7,6 +7,7 @@ continues. A killed round resumes from its ledger: finished jobs and finished st
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import JobsParked
 from orchestrator.execution import picture_import
+from orchestrator.execution.fresh_copy import FreshCopies
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.reuse import (
@@ -40,6 +42,8 @@ CurrentTime = Callable[[], str]
 EventCallback = Callable[[events.Event], None]
 """Is called with every event after it is in the ledger."""
 
+_LAST_JOBS = 2
+"""When so many jobs of the play are left, images are copied for the replays: players that play do not wait for it."""
 _SUPERSEDED = "another plan has other answers, and from these other replays follow; these were not judged yet"
 
 _log = structlog.get_logger()
@@ -152,24 +156,37 @@ class RoundRunner:
     def _play_plan(self, executor: Executor) -> dict[str, events.JobParked]:
         """Plays the rest of the plan; returns the JobParked events of the jobs that were parked, by job."""
         self._import_pictures()
-        parked = self._run_jobs(executor, [job for job in self._plan.jobs if job.stage is not Stage.REPLAY])
-        if not parked:  # else some answers are missing, and every replay depends on all of them
-            self._commit_answers()
-            parked = self._run_jobs(executor, self._replays_by_cost())
+        with closing(FreshCopies(self._context)) as copies:
+            parked = self._run_jobs(executor, [job for job in self._plan.jobs if job.stage is not Stage.REPLAY], copies)
+            if not parked:  # else some answers are missing, and every replay depends on all of them
+                self._commit_answers()
+                self._copy_ahead(copies)
+                parked = self._run_jobs(executor, self._replays_by_cost(), copies)
         return parked
 
-    def _run_jobs(self, executor: Executor, jobs: Sequence[Job]) -> dict[str, events.JobParked]:
+    def _run_jobs(self, executor: Executor, jobs: Sequence[Job], copies: FreshCopies) -> dict[str, events.JobParked]:
         """Plays the unfinished ones of these jobs; returns the JobParked events of those that were parked, by job."""
         finished = self._view.finished_jobs
         parked: dict[str, events.JobParked] = {}
-        if finished.issuperset(job.id for job in jobs):
+        left = {job.id for job in jobs} - finished
+        if not left:
             return parked
-        running = executor.run(Plan(tuple(jobs)), finished, self._make_job_runner, self._prefers_device)
+        make_job = partial(self._make_job_runner, copies)
+        running = executor.run(Plan(tuple(jobs)), finished, make_job, self._prefers_device)
         with closing(running) as batches:
             for batch in batches:
                 self._append(*batch)
                 parked |= {event.job: event for event in batch if isinstance(event, events.JobParked)}
+                before = len(left)
+                left.difference_update(event.job for event in batch if isinstance(event, events.JobFinished))
+                if before > _LAST_JOBS >= len(left) and not parked:
+                    self._copy_ahead(copies)
         return parked
+
+    def _copy_ahead(self, copies: FreshCopies) -> None:
+        """Begins to copy the images for the replays that are left."""
+        finished = self._view.finished_jobs
+        copies.make_ahead(job.submission for job in self._replays_by_cost() if job.id not in finished)
 
     def _replays_by_cost(self) -> list[Job]:
         """Returns the replays of the plan, the longest first, so that no slot is idle while another plays a long one.
@@ -212,8 +229,9 @@ class RoundRunner:
                 reused = events.JobsReused(round=past.name, head=past.head, jobs=reused_jobs, count=len(copies))
                 self._append(reused, *copies)
 
-    def _make_job_runner(self, job: Job, device: str | None) -> JobRunner:
-        return JobRunner(job, self._context, self._view, device)
+    def _make_job_runner(self, copies: FreshCopies, job: Job, device: str | None) -> JobRunner:
+        copy = copies.take(job.submission) if job.stage is Stage.REPLAY else None
+        return JobRunner(job, self._context, self._view, device, copy=copy)
 
     def _prefers_device(self, job: Job, device: str | None) -> bool:
         """Returns whether a job suits a device: a replay prefers one that the play did not use, to show differences."""

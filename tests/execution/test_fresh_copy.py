@@ -2,16 +2,20 @@
 
 import dataclasses
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, SandboxLost
-from orchestrator.execution.fresh_copy import FreshCopy
+from orchestrator.execution.fresh_copy import FreshCopies, FreshCopy
 from orchestrator.integrity.replay_session import SessionPurpose
 from orchestrator.ledger.stores.memory import MemoryLedger
 from orchestrator.sandboxes.base import Image
+from tests.kubernetes_api.clock import eventually
 
 from .cheats import EVERYTHING, LENIENT, Counts, sessions
 
@@ -84,15 +88,48 @@ def test_a_copy_goes_with_a_job_that_fails(stage) -> None:
     assert played.backend.copied == []
 
 
+@pytest.mark.slow
+def test_copies_are_made_before_the_play_ends(stage) -> None:
+    """While the last two jobs of the play are left, the images are copied whose replays come first."""
+    defences = {f"cheat{number}": Counts for number in range(5)}
+    played = stage(defences=defences, replay=EVERYTHING)
+    append, waiting = played.ledger.append, []
+
+    def record_copies(*new, time):
+        if any(event.kind == "play_closed" for event in new):
+            eventually(lambda: len(played.backend.copied) == 3)
+            waiting.extend(played.backend.copied)
+        append(*new, time=time)
+
+    played.ledger.append = record_copies
+    played.run()
+    assert len(waiting) == 3
+    assert played.backend.copied == []
+    assert len({order.image.digest for order in played.backend.orders if "-copy-" in order.image.digest}) == 5
+
+
 class Copier:
     """A backend that copies, and fails at what it is told to."""
 
-    def __init__(self, *, copies: bool = True, fails: bool = False) -> None:
-        self.made = self.removed = 0
-        self._copies, self._fails = copies, fails
+    def __init__(self, *, copies: bool = True, fails: bool = False, refuses: int = 0) -> None:
+        self.asked = self.made = self.removed = 0
+        self._copies, self._fails, self._refuses = copies, fails, refuses
+        self._runs = threading.Event()
+        self._runs.set()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Copies nothing within the context, and goes on after it."""
+        self._runs.clear()
+        yield
+        self._runs.set()
 
     def fresh_copy(self, image, run):
         """Returns another image, or the same."""
+        self.asked += 1
+        if self.asked <= self._refuses:
+            raise SandboxLost("the engine is away")
+        self._runs.wait()
         self.made += 1
         return Image("sha256:copy", image.name, rollback=self._undo) if self._copies else image
 
@@ -133,3 +170,59 @@ def test_a_copy_that_cannot_be_removed_ends_nothing() -> None:
     copied.get_image()
     copied.discard()
     assert copied.digest == "sha256:copy"
+
+
+@pytest.fixture
+def copies() -> Iterator[Callable[[Copier], FreshCopies]]:
+    """Returns a function that makes the copies of a round of the submissions a to f, of which e is a baseline."""
+    made = []
+
+    def make(backend: Copier) -> FreshCopies:
+        roster = {name: SimpleNamespace(baseline=name == "e") for name in "abcdef"}
+        context = SimpleNamespace(backend=backend, roster=roster, images=dict.fromkeys(roster, ORIGINAL), run="run")
+        made.append(FreshCopies(context))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_three_copies_wait_at_most(copies) -> None:
+    """The next image is copied when a replay takes a copy; what nobody takes is removed at the end."""
+    backend = Copier()
+    round_copies = copies(backend)
+    round_copies.make_ahead("eabcdf")
+    eventually(lambda: backend.made == 3)
+    assert round_copies.take("e") is None
+    taken = round_copies.take("a")
+    assert taken.get_image().digest == "sha256:copy"
+    eventually(lambda: backend.made == 4)
+    round_copies.make_ahead("ab")
+    taken.discard()
+    round_copies.close()
+    assert (backend.made, backend.removed) == (4, 4)
+
+
+def test_a_replay_need_not_wait_for_other_copies(copies) -> None:
+    """A copy that the thread has not come to is made by the replay that needs it, once."""
+    backend = Copier()
+    round_copies = copies(backend)
+    with backend.paused():
+        round_copies.make_ahead("abc")
+        eventually(lambda: backend.asked == 1)
+        last = round_copies.take("c")
+        threading.Thread(target=last.get_image).start()
+        eventually(lambda: backend.asked == 2)
+    last.discard()
+    round_copies.close()
+    assert (backend.made, backend.removed) == (3, 3)
+
+
+def test_a_copy_that_cannot_be_made_ahead_is_tried_again(copies) -> None:
+    """The engine fails while an image is copied ahead; the replay gets its copy nevertheless."""
+    backend = Copier(refuses=1)
+    round_copies = copies(backend)
+    round_copies.make_ahead("a")
+    eventually(lambda: backend.asked == 1)
+    assert round_copies.take("a").get_image().digest == "sha256:copy"
