@@ -895,6 +895,11 @@ def test_organizers_seat_somebody_from_outside_for_one_case(world) -> None:
     assert appeal not in organizer.get(desk).content.decode()
     assert f"/board/cases/{appeal}/" in world.client("Nell").get("/board/").content.decode()
     assert "d3 of owls" not in world.client("Nell").get("/board/").content.decode()
+    before, declare = world.head(), {"member": "o1", "source": "declared"}
+    refused = program(world, "Kim")("/conflicts?team=kites", declare)
+    assert (refused.status_code, "tell the organizers" in refused.text) == (409, True)
+    assert world.client("Kim").post("/my/kites/conflict/", declare).status_code == 400
+    assert world.head() == before
 
 
 def test_a_seat_ends_where_organizers_take_the_role_away(world) -> None:

@@ -28,8 +28,8 @@ class MemberConflict:
     source: ConflictSource
 
 
-def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, at: datetime) -> None:
-    """Records a conflict that a member or a team declares: the member then sees no case of this team.
+def declare_own(contest: UnrestrictedContest, conflict: MemberConflict, at: datetime) -> None:
+    """Records a conflict that a member of the board declares: the member then sees no case of this team.
 
     Raises:
         UsageError: the board has no such member, or conflicts of this source are computed and not declared.
@@ -37,6 +37,28 @@ def declare(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, 
     """
     if not contest.read(lambda state: conflict.member in state.board.seated):
         raise UsageError("there is no such member of the board; organizers seat members")
+    _record_declared(contest, conflict.member, conflict, at)
+
+
+def declare_for_team(contest: UnrestrictedContest, person: str, conflict: MemberConflict, at: datetime) -> None:
+    """Records a conflict that a person of a team declares: the member then sees no case of this team.
+
+    A team declares none with members who are seated for a single case. Such a member is seated because too few others
+    may decide the case, so a team that could object to each one would never get a decision against it.
+
+    Raises:
+        UsageError: the board has no such member, or conflicts of this source are computed and not declared.
+        Rejected: the contest's rules are against it.
+    """
+    if not contest.read(lambda state: conflict.member in state.board.members):
+        raise UsageError(
+            "there is no such member of the whole board; tell the organizers if they seated somebody with a conflict "
+            "for a single case"
+        )
+    _record_declared(contest, person, conflict, at)
+
+
+def _record_declared(contest: UnrestrictedContest, actor: str, conflict: MemberConflict, at: datetime) -> None:
     if conflict.source not in DECLARED:
         raise UsageError(f"people declare {', '.join(DECLARED)}; other conflicts are computed")
     command = partial(

@@ -42,9 +42,10 @@ def declare(request: HttpRequest, team: str, body: TeamConflict) -> Status[Confl
     caller = caller_of(request)
     contest = contest_of(caller)
     name = caller.require_team(team)
-    return _declare(
-        caller, contest, caller.actor.person, MemberConflict(body.member, name, ConflictSource(body.source))
-    )
+    caller.spend(RequestKind.ACT, caller.actor.person)
+    conflict = MemberConflict(body.member, name, ConflictSource(body.source))
+    board_conflicts.declare_for_team(contest, caller.actor.person, conflict, caller.site.clock())
+    return Status(201, _part(conflict))
 
 
 @router.get("/board/conflicts", response=BoardConflictsPart)
@@ -66,7 +67,10 @@ def declare_own(request: HttpRequest, body: OwnConflict) -> Status[ConflictPart]
     """Declares a conflict of the calling board member with a team. Members cannot waive their own conflicts."""
     caller = caller_of(request)
     contest, member = _member(caller)
-    return _declare(caller, contest, member, MemberConflict(member, body.team, ConflictSource(body.source)))
+    caller.spend(RequestKind.ACT, caller.actor.person)
+    conflict = MemberConflict(member, body.team, ConflictSource(body.source))
+    board_conflicts.declare_own(contest, conflict, caller.site.clock())
+    return Status(201, _part(conflict))
 
 
 @router.post("/board/conflicts/waive", response={201: WaivableConflictPart}, auth=SUBMIT)
@@ -77,14 +81,6 @@ def waive(request: HttpRequest, body: Waiver) -> Status[WaivableConflictPart]:
     caller.spend(RequestKind.ACT, caller.actor.person)
     board_conflicts.waive(contest, member, body.member, body.team, body.reason, caller.site.clock())
     return Status(201, WaivableConflictPart(member=body.member, team=body.team))
-
-
-def _declare(
-    caller: Caller, contest: UnrestrictedContest, actor: str, conflict: MemberConflict
-) -> Status[ConflictPart]:
-    caller.spend(RequestKind.ACT, caller.actor.person)
-    board_conflicts.declare(contest, actor, conflict, caller.site.clock())
-    return Status(201, _part(conflict))
 
 
 def _member(caller: Caller) -> tuple[UnrestrictedContest, str]:

@@ -113,7 +113,7 @@ def conflict(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         said = form.cleaned_data
         declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
-        problem = attempt(lambda: board_conflicts.declare(contest, visit.actor.person, declared, now))
+        problem = attempt(lambda: board_conflicts.declare_for_team(contest, visit.actor.person, declared, now))
         if not problem:
             messages.success(visit.request, "The conflict is on the record: this member sees no case of yours.")
             return redirect(visit.team_url("team-pictures"))

@@ -186,8 +186,10 @@ def conflicts(visit: Visit) -> HttpResponseBase:
     form = OwnConflictForm(contest.read(lambda state: sorted(state.season.teams)), visit.request.POST or None)
     if form.is_valid():
         said = form.cleaned_data
-        declared = MemberConflict(member, said["team"], ConflictSource(said["source"]))
-        problem = attempt(lambda: board_conflicts.declare(contest, _seated(member), declared, now))
+        source = ConflictSource(said["source"])
+        problem = attempt(
+            lambda: board_conflicts.declare_own(contest, MemberConflict(_seated(member), said["team"], source), now)
+        )
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
