@@ -1,6 +1,8 @@
 """What log lines look like to people and to machines."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -45,3 +47,23 @@ def test_progress_passes_where_logs_are_quiet(capsys):
     log.warning("attempt_failed")
     found = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
     assert found == [QUERY_PROGRESS, "attempt_failed"]
+
+
+def test_settings_hold_for_the_first_line():
+    """It imports structlog, and follows the settings given before; a later setting takes the place of an earlier."""
+    program = """
+import sys
+from orchestrator import logs
+log = logs.get_logger()
+logs.configure_logging()
+logs.configure_logging(json_lines=True, quiet=True)
+assert "structlog" not in sys.modules
+log.info("job_finished")
+log.bind(job="j1").warning("attempt_failed")
+logs.configure_logging(json_lines=True)
+log.info("round_closed")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(line["event"], line.get("job")) for line in lines] == [("attempt_failed", "j1"), ("round_closed", None)]
+    assert done.stdout == ""

@@ -5,19 +5,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import structlog
-
 from orchestrator.application.rounds.replay_cost import ReplayForecast
 from orchestrator.cli import console
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.text import counted_noun
 from orchestrator.integrity.power import DetectionPower, ReplayCost, SamplingDesign
+from orchestrator.logs import get_logger
 from orchestrator.reports import evidence
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.scoring.results_file import FindingPart, Results
 
-_log = structlog.get_logger()
+_log = get_logger()
 _RAN_FROM = {
     "yes": "a fresh copy",
     "mount": "a fresh mount",

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-import structlog
-
 from orchestrator.errors import InfrastructureFault
 from orchestrator.execution.round_context import RoundContext
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Backend, Image
 
-_log = structlog.get_logger()
+_log = get_logger()
 _AHEAD = 3
 """The most copies that wait for their replays: each takes as much room on the disk as its image."""
 CallTask = Callable[[Callable[[], None]], None]

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from orchestrator.domain import events
@@ -30,10 +29,11 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Emit
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
+from orchestrator.logs import get_logger
 
 MAX_ATTEMPTS = 3
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class JobRunner:

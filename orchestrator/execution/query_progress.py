@@ -1,18 +1,17 @@
 """Logs the progress of a query job about once a minute, because such a job may take hours."""
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplies, QueriedDefence
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.logs import QUERY_PROGRESS
+from orchestrator.logs import QUERY_PROGRESS, get_logger
 
 SECONDS_BETWEEN = 60.0
 """The fewest seconds between two lines of the log."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class QueryProgress:

@@ -10,8 +10,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import structlog
-
 from orchestrator import __version__
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding
@@ -35,6 +33,7 @@ from orchestrator.executors.base import Executor
 from orchestrator.integrity import findings, query_determinism
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Ledger, put_array
+from orchestrator.logs import get_logger
 from orchestrator.protocol.messages import PROTOCOL_VERSION
 
 CurrentTime = Callable[[], str]
@@ -46,7 +45,7 @@ _LAST_JOBS = 2
 """When so many jobs of the play are left, images are copied for the replays: players that play do not wait for it."""
 _SUPERSEDED = "another plan has other answers, and from these other replays follow; these were not judged yet"
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class RoundRunner:

@@ -12,15 +12,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-import structlog
-
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.job_failures import is_job_specific, parked_event
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.errors import Cancelled, SparringError, UsageError
 from orchestrator.executors.base import DevicePreference, EventBatch, JobHandle, MakeJob, any_device
+from orchestrator.logs import get_logger
 
-_log = structlog.get_logger()
+_log = get_logger()
 _POLL_SECONDS = 0.5
 """Seconds between two checks for signals: Python does not see one that came just before it began to wait."""
 

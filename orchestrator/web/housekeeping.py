@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
 from django.core.management import call_command
 from django.db import Error, connection
 
+from orchestrator.logs import get_logger
 from orchestrator.web import invitations, rate_limits, uploads
 from orchestrator.web.contest_site import ContestSite
 from orchestrator.web.periodic import repeated
 
 PERIOD_SECONDS = 86_400.0
 """The time between two sweeps. No check depends on them: an expired row no longer counts, even before it is removed."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def sweep(site: ContestSite) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import structlog
 from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 
-_log = structlog.get_logger()
+from orchestrator.logs import get_logger
+
+_log = get_logger()
 _NOT_YOU = "If it was not you, ignore this mail: without the code nothing happens."
 _UNKNOWN = (
     "Somebody asked for a code to sign in to {contest} with this address, and no account has it.\n\n"

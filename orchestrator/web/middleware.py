@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import structlog
 from django.http import HttpRequest, HttpResponse
 
 from orchestrator.errors import InfrastructureFault
+from orchestrator.logs import get_logger
 from orchestrator.web import security_log
 from orchestrator.web.body_limits import SAFE_METHODS
 from orchestrator.web.contest_site import web_settings
@@ -15,7 +15,7 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 STRICT_TRANSPORT = "max-age=31536000"
 """Browsers use only TLS for a year."""
 _REFUSED = frozenset({400, 401, 403, 408, 413, 429})
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:

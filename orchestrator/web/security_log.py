@@ -6,14 +6,15 @@ A line names a person by the id in ledgers and a page by its URL pattern, becaus
 import logging
 from typing import Any
 
-import structlog
 from allauth.account import signals as account_signals
 from allauth.account.adapter import get_adapter
 from django.contrib.auth import signals
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
-_log = structlog.get_logger()
+from orchestrator.logs import get_logger
+
+_log = get_logger()
 _DOUBLED = ("django.request", "django.security.csrf")
 """The loggers with which Django logs refused requests, with their whole address. Only their errors are kept."""
 _ENDED = "sparring_session_ended"

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 
-import structlog
 import uvicorn
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.errors import UsageError
+from orchestrator.logs import get_logger
 from orchestrator.web import invitations
 from orchestrator.web.application import Application
 from orchestrator.web.contest_site import current_site, web_settings
@@ -28,7 +28,7 @@ KEEP_ALIVE_SECONDS = 30
 """How long a connection may be idle: longer than the five seconds between two requests of a progress page."""
 _RESTART_SECONDS = (1.0, 60.0)
 """How long to wait before a worker that ended by itself is started again: the first time, and at most."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def first_link() -> str | None:

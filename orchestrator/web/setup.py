@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import django
-import structlog
 from django.conf import settings as django_conf
 from django.core.management import call_command
 from django.db import connection
@@ -16,7 +15,6 @@ from orchestrator.ledger.round_folder import LOCK_WAIT_SECONDS, lock_folder
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.settings import DATABASE_SCHEMA, FILE_NAME, WebFile, WebSettings, django_settings
 
-_log = structlog.get_logger()
 SET_UP_LOCK = 0x5350_4157
 """The PostgreSQL advisory lock under which the service's tables are created."""
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-import structlog
 from django.core.cache import cache
 from django.db import Error
 from django.urls import reverse
@@ -19,6 +18,7 @@ from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import SparringError
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.visibility import is_recused
+from orchestrator.logs import get_logger
 from orchestrator.web import mail
 from orchestrator.web.contest_site import ContestSite, web_settings
 from orchestrator.web.models import Account
@@ -30,7 +30,7 @@ RECENT = timedelta(days=1)
 """Older decisions are not mailed, for example when the service starts again after a week."""
 SENT_MAIL_SECONDS = 7 * 86_400
 """How long the cache keeps that a mail was sent: longer than `RECENT`."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def mail_ruling(site: ContestSite, contest: UnrestrictedContest, picture: str) -> None:

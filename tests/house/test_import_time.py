@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import __version__
 
-HEAVY = ["torch", "sklearn", "scipy", "docker", "kubernetes", "foolbox", "requests"]
+HEAVY = ["torch", "sklearn", "scipy", "docker", "kubernetes", "foolbox", "requests", "structlog"]
 ASK = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
 
 
@@ -21,7 +21,7 @@ def loaded(module: str) -> set[str]:
 
 @pytest.mark.slow
 def test_the_command_line_loads_nothing_heavy() -> None:
-    """Importing every command loads neither torch nor scikit-learn nor an engine's client."""
+    """Importing every command loads neither torch nor scikit-learn nor an engine's client nor what writes logs."""
     names = loaded("orchestrator.cli.app")
     assert {"orchestrator", "typer", "numpy"} <= names
     assert not names & set(HEAVY)
@@ -33,6 +33,20 @@ def modules_of(command: str) -> set[str]:
     words = [sys.executable, "-c", f"{program}; print(json.dumps([*sys.modules]))", command]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return {name.removeprefix("orchestrator.") for name in json.loads(done.stdout) if name.startswith("orchestrator.")}
+
+
+def imported_by(*words: str) -> set[str]:
+    """Returns the modules that a command imports while it runs."""
+    command = [sys.executable, "-X", "importtime", "-m", "orchestrator", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(re.findall(r"^import time: .*\| +([\w.]+)$", done.stderr, re.MULTILINE))
+
+
+def test_a_command_that_logs_nothing_loads_no_logging_library() -> None:
+    """It sets up logging, but structlog is imported with the first line."""
+    names = imported_by("explain", "deadline")
+    assert "orchestrator.logs" in names
+    assert not names & set(HEAVY)
 
 
 def test_a_command_imports_no_other() -> None:

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-import structlog
 
 from orchestrator.application.contests import rescoring, seasons
 from orchestrator.application.contests.administration import ContestAdmin
@@ -27,11 +26,12 @@ from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.stores.base import get_array
+from orchestrator.logs import get_logger
 from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def play_round(

@@ -15,8 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
 from orchestrator.application.contests import arrivals, round_requests, season_rounds, seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest, unrestricted_rules
@@ -31,6 +29,7 @@ from orchestrator.formats.unrestricted.round_names import week_round
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import lock_folder
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Backend
 
 REQUESTS = "requests"
@@ -39,7 +38,7 @@ POLL_SECONDS = 1.0
 """Seconds between two reads of a ledger in which nothing waits."""
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
 """Seconds before work that failed by a fault of ours is tried again: doubled after each failure, up to the second."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import structlog
-
 from orchestrator import composition
 from orchestrator.domain.images import is_image_id
 from orchestrator.errors import Problem, Rejected, UsageError
@@ -18,6 +16,7 @@ from orchestrator.intake import build_log, image_build
 from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.image_build import ImageBuildOptions
 from orchestrator.intake.source_tree import scan_folder
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Backend, BuildRequest, Image, ImageSource, ImageStore
 
 REPOSITORY = "sparring-built"
@@ -27,7 +26,7 @@ BUILDS = "builds"
 _DIGEST_DIGITS = 16
 """The number of a digest's digits in a name."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def admitter_with_builds(

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
-
 from orchestrator import composition
 from orchestrator.application.rounds import gpu_check
 from orchestrator.domain.access import Access
@@ -17,6 +15,7 @@ from orchestrator.executors.base import Executor
 from orchestrator.executors.kubernetes.timings import ControllerTimings
 from orchestrator.gpus import list_gpus
 from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Backend
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 LOCAL, KUBERNETES = "local", "kubernetes"
 _BUILD_CUDA_IMAGE = "sparring image build --cuda base"
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from orchestrator import plugins
 from orchestrator.application.rounds import pod_driver
 from orchestrator.application.rounds.attempt_jobs import attempt_job
@@ -33,9 +31,10 @@ from orchestrator.executors.kubernetes.timings import ControllerTimings
 from orchestrator.files import owner_of_new_files
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Backend
 
-_log = structlog.get_logger()
+_log = get_logger()
 _LEASE_TIMEOUT = 8.0
 """The most seconds that a renewal of the lease may take: well below the time for which it lasts."""
 

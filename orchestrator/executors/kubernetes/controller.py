@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Protocol
 
-import structlog
-
 from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.events import PlayClosed, StepFinished
 from orchestrator.domain.ids import JobId
@@ -57,6 +55,7 @@ from orchestrator.executors.kubernetes.shared_volume import SharedVolume
 from orchestrator.executors.kubernetes.start_failures import NodeStartHistory, others_may_start
 from orchestrator.executors.kubernetes.status_file import ActiveAttempt, StatusFile
 from orchestrator.executors.kubernetes.timings import ControllerTimings
+from orchestrator.logs import get_logger
 
 FULLY_POLLED_ATTEMPTS = 20
 """With more active attempts than this, their folders are polled less often than `volume_poll_interval` says."""
@@ -67,7 +66,7 @@ MakeAssignment = Callable[[Job, PartialStep | None], Assignment]
 PlayWithoutPlayer = Callable[[Assignment, str, str], list[EventBatch]]
 """Plays the rest of a job as if the player of a submission had failed to start, for a reason; returns the events."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class LeaseHolder(Protocol):

@@ -18,11 +18,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
-
 from orchestrator.domain.text import printable
 from orchestrator.errors import Cancelled, ClusterRefused, ClusterUnavailable, LeaseLost
 from orchestrator.executors.kubernetes.api import LEASES, RETRY_SECONDS, Api
+from orchestrator.logs import get_logger
 
 LEASE_SECONDS = 30.0
 """How long a Lease outlives its last renewal, in seconds."""
@@ -30,7 +29,7 @@ _TRUSTED_SHARE = 2 / 3
 _RENEWALS_PER_TERM = 4
 _POLLS_PER_TERM = 15
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def holder_identity() -> str:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.domain.field_errors import field_errors
@@ -17,10 +16,11 @@ from orchestrator.errors import StoreFault
 from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus
 from orchestrator.executors.kubernetes.labels import Attempt
 from orchestrator.files import write_whole
+from orchestrator.logs import get_logger
 
 FILE_NAME = "status.json"
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class AttemptRow(BaseModel):

@@ -8,15 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 
-import structlog
-
 from orchestrator.errors import ClusterRefused, ClusterUnavailable
 from orchestrator.executors.kubernetes.api import Api, Kind, Watch
+from orchestrator.logs import get_logger
 
 _WATCH_SECONDS = 240.0
 _RECONNECT_SECONDS = 1.0
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class ChangeNotifier:

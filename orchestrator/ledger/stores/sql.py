@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-import structlog
 from pydantic import ValidationError
 from sqlalchemy import exc
 
@@ -27,6 +26,7 @@ from orchestrator.domain.versions import unreadable_version
 from orchestrator.errors import Conflict, StoreFault, UsageError
 from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores import base
+from orchestrator.logs import get_logger
 
 _metadata = sa.MetaData()
 _entries = sa.Table(
@@ -74,7 +74,7 @@ _RESTORE_REMEDY = "put it back from a copy of the folder, or play into a new fol
 _ROWS_PER_QUERY = 2000
 LOCK_TIMEOUT_SECONDS = 10.0
 """How long to wait for another program's lock on a SQLite file, each time."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class SqlLedger:

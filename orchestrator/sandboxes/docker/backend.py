@@ -13,10 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-import structlog
-
 from orchestrator.domain.policy import Runtime
 from orchestrator.errors import BackendUnavailable, SandboxLost, SparringError
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes import self_probe
 from orchestrator.sandboxes.base import (
     BackendSettings,
@@ -53,7 +52,7 @@ from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
 from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
 from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class DockerBackend(ImageBackend):

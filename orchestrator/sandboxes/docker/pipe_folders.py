@@ -18,10 +18,9 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Protocol
 
-import structlog
-
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.errors import SandboxLost
+from orchestrator.logs import get_logger
 from orchestrator.sandboxes.base import Image, Sandbox, SandboxSpec
 from orchestrator.sandboxes.docker import player_fifos
 from orchestrator.sandboxes.docker.player_fifos import PlayerFifos
@@ -29,7 +28,7 @@ from orchestrator.sandboxes.image_files.image_facts import inert_container_optio
 from orchestrator.sandboxes.linux import owned_folders
 from orchestrator.sandboxes.self_probe import PROBE_LIMITS
 
-_log = structlog.get_logger()
+_log = get_logger()
 _RUNNER_IMAGES = "sparring/runner"
 _SHELL_IN_IMAGE = "/opt/runner/sh"
 _MAX_ARCHIVE_BYTES = 16 * 1024 * 1024

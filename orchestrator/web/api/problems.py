@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, ValidationError
@@ -11,13 +10,14 @@ from pydantic import BaseModel
 
 from orchestrator.domain.field_errors import describe_errors, dotted_path
 from orchestrator.errors import InfrastructureFault, Problem, SparringError
+from orchestrator.logs import get_logger
 from orchestrator.web.contest_site import current_site
 from orchestrator.web.models import Upload
 from orchestrator.web.pages.errors import DATABASE_AWAY, RETRY_SECONDS
 from orchestrator.web.site_messages import site_problems
 from orchestrator.web.uploads import Refusal, UploadRefused
 
-_log = structlog.get_logger()
+_log = get_logger()
 _STATUS = {
     Refusal.OFFSET: 409,
     Refusal.BUSY: 409,

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import engines
 
+from orchestrator.logs import get_logger
 from orchestrator.web import security_log
 from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.typed_text import TypedText, typed_in_request
@@ -24,7 +24,7 @@ LARGER_FILE = (
 MINUTE = 60
 DATABASE_AWAY = (OperationalError, InterfaceError)
 """The exceptions that Django raises if the accounts' database does not answer."""
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def _page(

@@ -1,13 +1,13 @@
 """The health check with which a load balancer or a cluster asks whether this process can answer."""
 
-import structlog
 from django.db import Error
 from django.http import HttpResponse
 
+from orchestrator.logs import get_logger
 from orchestrator.web.models import Account
 from orchestrator.web.rights import Visit
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def health(visit: Visit) -> HttpResponse:
