@@ -5,11 +5,17 @@ security policy allows nothing more. The same results give the same bytes.
 """
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from orchestrator.domain.text import printable
@@ -25,6 +31,26 @@ from orchestrator.scoring.results_file import Results
 MAX_TEXT = 2000
 """The longest text in one place of the page, in characters."""
 _LINE_END = re.compile("\r?\n")
+
+
+class _CompiledTemplates(FileSystemBytecodeCache):
+    """Keeps compiled templates beside Python's bytecode of this module, where and when Python keeps that.
+
+    A template is compiled again if its text, this module, which has the options that it is compiled with, or Jinja was
+    changed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(str(Path(cache_from_source(__file__)).parent), "template-%s.cache")
+        self._compiled_by = f"{version('jinja2')}\n{Path(__file__).read_text(encoding='utf-8')}\n"
+
+    def get_source_checksum(self, source: str) -> str:
+        return super().get_source_checksum(self._compiled_by + source)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):  # a folder that cannot be written, as Python suppresses it
+                super().dump_bytecode(bucket)
 
 
 def render_round(results: Results, examples: Sequence[Example]) -> str:
@@ -90,6 +116,7 @@ def environment(*loaders: BaseLoader) -> Environment:
         finalize=_make_printable,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_CompiledTemplates(),
     )
     made.globals.update(
         palettes=colours.PALETTES,
