@@ -94,6 +94,7 @@ def contest(data: Path, entries: list[dict[str, str]]) -> dict[str, object]:
             "dataset": {"kind": "npz", "path": str(data / "cifar10" / "eval1000.npz"), "first": PICTURES},
             "budget": {"norm": "linf", "epsilon": 8},
         },
+        "isolation": "round",  # a start of PyTorch for each player, and not for each cell
         "limits": {"classify_batch": 50},
         "rules": {"clean_floor": None},
         "submissions": entries,
