@@ -150,5 +150,5 @@ def rounded(number: float | None) -> Fraction | None:
 
 
 def percent_limits(limits: Interval | None) -> Interval | None:
-    """Returns an interval of a share in percent."""
-    return None if limits is None else (PERCENT * limits[0], PERCENT * limits[1])
+    """Returns an interval of a share in percent. Rounding removes what the product adds to the limits' digits."""
+    return None if limits is None else (round(PERCENT * limits[0], DECIMALS), round(PERCENT * limits[1], DECIMALS))

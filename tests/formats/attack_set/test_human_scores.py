@@ -9,6 +9,7 @@ from orchestrator.formats.attack_set.grading.planning import make_plan
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 from orchestrator.formats.attack_set.human_scores import grading_notes, human_columns, human_remarks, human_values
+from orchestrator.formats.attack_set.objective_scores import percent_limits
 
 LABELS = tuple(position % 2 for position in range(12))
 RATERS = ("ada", "bob", "cyd", "dan")
@@ -91,3 +92,9 @@ def test_the_care_of_a_rater_is_told_in_words(removed) -> None:
         f"{ada.valid_originals[1]} of {ada.valid_originals[1]} originals called valid, half of the answers within 2.0 s"
     )
     assert "mean grade of originals 3.00, mean grade of anchors 3.00" in reports["dan"].in_words()
+
+
+def test_limits_in_percent_have_no_digits_of_the_product() -> None:
+    """100 times 0.586667 is not 58.6667 for a computer."""
+    assert percent_limits((0.586667, 0.07)) == (58.6667, 7.0)
+    assert percent_limits(None) is None
