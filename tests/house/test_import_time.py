@@ -75,6 +75,18 @@ def test_a_report_needs_no_other_command() -> None:
     assert not {name.partition(".")[0] for name in names} & {"execution", "executors", "intake", "sandboxes"}
 
 
+def test_a_ledger_in_a_file_is_read_by_the_standard_library(tmp_path) -> None:
+    """SQLAlchemy holds connections to PostgreSQL; commands of a contest in a folder do not import it."""
+    program = (
+        "import sys; from pathlib import Path; from orchestrator.ledger.round_folder import open_ledger; "
+        "ledger = open_ledger(Path(sys.argv[1])); list(ledger.read()); ledger.close(); "
+        "print('sqlalchemy' in sys.modules)"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "ledger.sqlite")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_the_version_is_printed_without_the_commands() -> None:
     """`sparring --version` imports no command and no library."""
     done = subprocess.run(

@@ -8,15 +8,13 @@ database can hold many.
 import importlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import sqlalchemy as sa
 from pydantic import ValidationError
-from sqlalchemy import exc
 
 from orchestrator.domain.events import Event, read_canonical_event
 from orchestrator.domain.field_errors import first_field_error
@@ -28,17 +26,24 @@ from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores import base
 from orchestrator.logs import get_logger
 
-_metadata = sa.MetaData()
-_entries = sa.Table(
-    "ledger",
-    _metadata,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("time", sa.String(40), nullable=False),
-    sa.Column("kind", sa.String(40), nullable=False),
-    sa.Column("salt", sa.String(32), nullable=False),
-    sa.Column("event", sa.Text, nullable=False),
-    sa.Column("previous", sa.String(71), nullable=False),
-    sa.Column("hash", sa.String(71), nullable=False),
+
+class _Row(NamedTuple):
+    """A row of the table, as it was read: whether it is an entry is still to be checked."""
+
+    seq: int
+    time: str
+    kind: str
+    salt: str
+    event: str
+    previous: str
+    hash: str
+
+
+_COLUMNS = ", ".join(_Row._fields)
+_CREATE_TABLE = (
+    "CREATE TABLE IF NOT EXISTS ledger (seq INTEGER NOT NULL, time VARCHAR(40) NOT NULL, kind VARCHAR(40) NOT NULL, "
+    "salt VARCHAR(32) NOT NULL, event TEXT NOT NULL, previous VARCHAR(71) NOT NULL, hash VARCHAR(71) NOT NULL, "
+    "PRIMARY KEY (seq))"
 )
 _APPEND_ONLY = [
     f"CREATE TRIGGER IF NOT EXISTS ledger_no_{name} BEFORE {when} "
@@ -65,8 +70,7 @@ _APPEND_ONLY_POSTGRESQL = [
         "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change()"
     ),
 ]
-_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-"""The SQLAlchemy dialect and driver for each database."""
+_SQLITE = "sqlite:///"
 _SET_UP_LOCK = 0x5350_4152
 """The key of an advisory lock in PostgreSQL: of two commands that start at once, one creates the tables."""
 
@@ -95,17 +99,16 @@ class SqlLedger:
     def __init__(self, url: str, lock_timeout: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
         self._seq, self._head, self._time = 0, base.GENESIS, ""
         self._clock_was_behind = False
-        self._writing: Any = None
         self._lock_timeout = lock_timeout
-        where = parse_url(url)
-        self._sqlite = where.get_backend_name() == "sqlite"
-        self._driver: Any = sqlite3 if self._sqlite else importlib.import_module("psycopg")
-        values = ", ".join(["?" if self._sqlite else "%s"] * len(_entries.columns))
-        self._insert = f"INSERT INTO ledger VALUES ({values})"  # noqa: S608  marks of the driver, no values
-        self._location = (where.database or "") if self._sqlite else f"{where.render_as_string()}, schema {schema}"
-        with self._translated():
-            self._engine = self._sqlite_engine(where) if self._sqlite else self._postgresql_engine(where, schema)
+        self._database = (
+            _SqliteFile(Path(url.removeprefix(_SQLITE)), lock_timeout)
+            if url.startswith(_SQLITE)
+            else _PostgresqlSchema(url, schema, lock_timeout)
+        )
+        self._location = self._database.location
         try:
+            with self._translated():
+                self._database.set_up()
             self._require_columns()
             last = self._last_row()
         except StoreFault:
@@ -114,35 +117,6 @@ class SqlLedger:
         self._is_checked = last is None
         if last is not None:
             self._seq, self._head, self._time = last.seq, last.hash, last.time
-
-    def _sqlite_engine(self, where: sa.URL) -> sa.Engine:
-        engine = sa.create_engine(where, connect_args={"timeout": self._lock_timeout})
-        sa.event.listen(engine, "connect", _enable_write_ahead_log)
-        try:
-            _metadata.create_all(engine)
-            with engine.begin() as connection:
-                for statement in _APPEND_ONLY:
-                    connection.execute(sa.text(statement))
-        except exc.OperationalError as error:
-            engine.dispose()
-            if (readable := _read_only_engine(where, error)) is None:
-                raise
-            return readable
-        return engine
-
-    def _postgresql_engine(self, where: sa.URL, schema: str) -> sa.Engine:
-        name = schema.replace('"', '""')
-        settings = f'-csearch_path="{name}" -clock_timeout={round(1000 * self._lock_timeout)}'
-        arguments = {"options": settings, "connect_timeout": max(2, round(self._lock_timeout))}
-        engine = sa.create_engine(where, connect_args=arguments, pool_pre_ping=True)
-        with engine.begin() as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SET_UP_LOCK})
-            if not sa.inspect(connection).has_table("ledger", schema=schema):
-                connection.execute(sa.text(f'CREATE SCHEMA IF NOT EXISTS "{name}"'))
-                _metadata.create_all(connection)
-                for statement in _APPEND_ONLY_POSTGRESQL:
-                    connection.execute(sa.text(statement))
-        return engine
 
     @property
     def head(self) -> str:
@@ -172,29 +146,12 @@ class SqlLedger:
         return time
 
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
-        """Adds rows in one transaction of the driver, since one of SQLAlchemy takes longer than SQLite itself.
-
-        A connection to a SQLite file stays open: taking one from the pool and returning it takes half as long again.
-        """
-        if self._writing is None:
-            self._writing = self._engine.raw_connection()
-        connection = self._writing.dbapi_connection
-        try:
-            with closing(connection.cursor()) as cursor:
-                cursor.executemany(self._insert, rows)
+        """Adds rows in one transaction."""
+        marks = ", ".join([self._database.mark] * len(_Row._fields))
+        insert = f"INSERT INTO ledger ({_COLUMNS}) VALUES ({marks})"  # noqa: S608  marks of the driver, no values
+        with self._database.connection() as connection, closing(connection.cursor()) as cursor:
+            cursor.executemany(insert, rows)
             connection.commit()
-        except BaseException:
-            with suppress(self._driver.Error):  # if the connection is lost, there is nothing to roll back
-                connection.rollback()
-            raise
-        finally:
-            if not self._sqlite:  # PostgreSQL may be restarted before the next call
-                self._close_writing()
-
-    def _close_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.close()
-            self._writing = None
 
     def _entry_time(self, clock: str) -> str:
         """Returns the time of the next entry. Logs one warning if the clock is behind the ledger."""
@@ -213,7 +170,7 @@ class SqlLedger:
         for row, leaf in self._chain_to_head():
             yield self._entry(row, leaf)
 
-    def _chain_to_head(self) -> Iterator[tuple[Any, str]]:
+    def _chain_to_head(self) -> Iterator[tuple[_Row, str]]:
         """Yields the rows up to the head with their leaves. Raises StoreFault if the chain does not end in the head."""
         last, head = self._seq, self._head
         if self._is_checked and not last:
@@ -243,7 +200,7 @@ class SqlLedger:
             self._seq, self._head, self._time = row.seq, row.hash, row.time
             yield entry
 
-    def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
+    def _entry(self, row: _Row, leaf: str) -> base.LedgerEntry:
         """Returns the entry of a row whose hashes are verified. Raises StoreFault if its text is not an event."""
         seq, time, kind, salt, text, previous, row_hash = row
         event = read_canonical_event(kind, text) or self._event(seq, kind, text)
@@ -270,7 +227,7 @@ class SqlLedger:
             raise self._broken(seq)
         return event
 
-    def _chain(self, after: int = 0, previous: str = base.GENESIS, time: str = "") -> Iterator[tuple[Any, str]]:
+    def _chain(self, after: int = 0, previous: str = base.GENESIS, time: str = "") -> Iterator[tuple[_Row, str]]:
         """Yields the rows after an entry with their leaves. Raises StoreFault for a wrong hash or an earlier time.
 
         It does not parse the events, except for the version in the first.
@@ -291,8 +248,8 @@ class SqlLedger:
 
     def _require_columns(self) -> None:
         """Raises StoreFault if the table was made by version 0.1.0, whose entries had no salt."""
-        with self._translated(), self._engine.connect() as connection:
-            columns = {column["name"] for column in sa.inspect(connection).get_columns(_entries.name)}
+        with self._translated(), self._database.connection() as connection:
+            columns = {name for name, *_ in connection.execute("SELECT * FROM ledger LIMIT 0").description}
         if "salt" not in columns:
             raise StoreFault(f"{self._location} {unreadable_version('ledger', 1)}")
 
@@ -310,36 +267,39 @@ class SqlLedger:
             f"{_RESTORE_REMEDY}"
         )
 
-    def _last_row(self) -> Any:
+    def _last_row(self) -> _Row | None:
         """Returns the last row without verifying it, None if the table is empty."""
-        query = sa.select(_entries).order_by(_entries.c.seq.desc()).limit(1)
-        with self._translated(), self._engine.connect() as connection:
-            return connection.execute(query).first()
+        return next(iter(self._select("ORDER BY seq DESC LIMIT 1")), None)
 
-    def _rows(self, after: int) -> Iterator[Any]:
+    def _rows(self, after: int) -> Iterator[_Row]:
         """Yields the rows after an entry, fetched in parts: a long ledger is never completely in memory."""
-        query = sa.select(_entries).order_by(_entries.c.seq).limit(_ROWS_PER_QUERY)
         last = after or None  # from the first row, whatever its number
         while True:
-            with self._translated(), self._engine.connect() as connection:
-                rows = connection.execute(query if last is None else query.where(_entries.c.seq > last)).all()
+            part = f"ORDER BY seq LIMIT {_ROWS_PER_QUERY}"
+            rows = (
+                self._select(part) if last is None else self._select(f"WHERE seq > {self._database.mark} {part}", last)
+            )
             yield from rows
             if len(rows) < _ROWS_PER_QUERY:
                 return
             last = rows[-1].seq
 
+    def _select(self, which: str, *values: object) -> list[_Row]:
+        query = f"SELECT {_COLUMNS} FROM ledger {which}"  # noqa: S608  names of columns, and words of this module
+        with self._translated(), self._database.connection() as connection:
+            return [_Row._make(row) for row in connection.execute(query, values).fetchall()]
+
     def close(self) -> None:
         """Closes the connections."""
-        self._close_writing()
-        self._engine.dispose()
+        self._database.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (exc.SQLAlchemyError, self._driver.Error) as error:
+        except self._database.errors as error:
             cause = getattr(error, "orig", None) or error
-            if isinstance(cause, self._driver.IntegrityError):
+            if isinstance(cause, self._database.integrity_error):
                 problem = f"another process appended to {self._location} first; run the same command again"
                 raise Conflict(problem) from error
             raise StoreFault(f"the ledger cannot be used: {self._error_message(cause)}") from error
@@ -360,51 +320,134 @@ class SqlLedger:
                 return f"{self._location}: {cause}; {_RESTORE_REMEDY}"
 
 
-def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine | None:
-    """Returns a read-only engine if the SQLite file exists and cannot be written, else None.
+class _SqliteFile:
+    """A SQLite file, and open connections to it: to open one takes longer than to append an entry."""
 
-    Returns None for a file with a write-ahead log that is not merged: it cannot be read completely without writing.
-    https://www.sqlite.org/wal.html#read_only_databases
+    mark = "?"
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    integrity_error: type[Exception] = sqlite3.IntegrityError
+
+    def __init__(self, path: Path, lock_timeout: float) -> None:
+        self.location = str(path)
+        self._path = path.absolute()
+        self._lock_timeout = lock_timeout
+        self._read_only = False
+        self._unused: list[sqlite3.Connection] = []
+
+    def set_up(self) -> None:
+        """Creates the table and its triggers if they do not exist."""
+        try:
+            with self.connection() as connection:
+                for statement in (_CREATE_TABLE, *_APPEND_ONLY):
+                    connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if not self._is_complete_and_read_only(error):
+                raise
+            self._read_only = True
+
+    def _is_complete_and_read_only(self, error: sqlite3.OperationalError) -> bool:
+        """Returns whether the file exists and cannot be written, and can be read without being written.
+
+        A file with a write-ahead log that is not merged cannot: https://www.sqlite.org/wal.html#read_only_databases
+        """
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        log = self._path.with_name(f"{self._path.name}-wal")
+        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) or not self._path.is_file():
+            return False
+        return not (log.exists() and log.stat().st_size)
+
+    def _connect(self) -> sqlite3.Connection:
+        """Opens the file with SQLite's write-ahead log, or for reading only.
+
+        A kill loses nothing. A power failure may lose the last entries, but does not break the chain.
+
+        https://www.sqlite.org/pragma.html#pragma_synchronous
+        """
+        where = f"file:{quote(str(self._path.resolve()))}?mode=ro&immutable=1" if self._read_only else self._path
+        connection = sqlite3.connect(where, timeout=self._lock_timeout, check_same_thread=False, uri=self._read_only)
+        if not self._read_only:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Lends a connection. What was not committed is undone where the caller fails."""
+        try:
+            connection = self._unused.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._unused.append(connection)
+
+    def close(self) -> None:
+        while self._unused:
+            self._unused.pop().close()
+
+
+class _PostgresqlSchema:
+    """A schema of a PostgreSQL database, and SQLAlchemy's pool of connections, which notices a server that restarted.
+
+    Raises UsageError like `SqlLedger`.
     """
-    path = Path(where.database or "")
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-    log = path.with_name(f"{path.name}-wal")
-    if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) or not path.is_file():
-        return None
-    if log.exists() and log.stat().st_size:
-        return None
-    query = {"mode": "ro", "immutable": "1", "uri": "true"}
-    return sa.create_engine(where.set(database=f"file:{quote(str(path.resolve()))}", query=query))
 
+    mark = "%s"
 
-def parse_url(url: str) -> sa.URL:
-    """Returns a database's URL with the driver that is used for it.
+    def __init__(self, url: str, schema: str, lock_timeout: float) -> None:
+        from sqlalchemy import create_engine, exc, make_url  # noqa: PLC0415  a quarter of a second; a file needs none
 
-    Raises:
-        UsageError: it is not a URL, or the database is not supported, or the driver is not installed.
-    """
-    kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
-    try:
-        where = sa.make_url(url)
-        driver = _DRIVERS[where.get_backend_name()]
-    except (exc.ArgumentError, KeyError):
-        raise UsageError(
-            f"{printable(url.partition('@')[2] or url, 80)!r} is not a database for a ledger; give {kinds}"
-        ) from None
-    if driver != "sqlite" and find_spec("psycopg") is None:
-        raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'")
-    return where.set(drivername=driver)
+        try:
+            where = make_url(url)
+            known = where.get_backend_name() == "postgresql"
+        except exc.ArgumentError:
+            known = False
+        if not known:
+            named = printable(url.partition("@")[2] or url, 80)
+            kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+            raise UsageError(f"{named!r} is not a database for a ledger; give {kinds}")
+        if find_spec("psycopg") is None:
+            raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'")
+        driver = importlib.import_module("psycopg")
+        self.location = f"{where.render_as_string()}, schema {schema}"
+        self.errors: tuple[type[Exception], ...] = (driver.Error, exc.SQLAlchemyError)
+        self.integrity_error: type[Exception] = driver.IntegrityError
+        self._schema = schema
+        self._quoted = '"' + schema.replace('"', '""') + '"'
+        settings = f"-csearch_path={self._quoted} -clock_timeout={round(1000 * lock_timeout)}"
+        arguments = {"options": settings, "connect_timeout": max(2, round(lock_timeout))}
+        where = where.set(drivername="postgresql+psycopg")
+        self._engine = create_engine(where, connect_args=arguments, pool_pre_ping=True)
 
+    def set_up(self) -> None:
+        exists = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'ledger'"
+        with self.connection() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SET_UP_LOCK])
+            if connection.execute(exists, [self._schema]).fetchone() is None:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._quoted}")
+                for statement in (_CREATE_TABLE, *_APPEND_ONLY_POSTGRESQL):
+                    connection.execute(statement)
+            connection.commit()
 
-def _enable_write_ahead_log(connection: Any, _: object) -> None:
-    """Turns on SQLite's write-ahead log.
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        with closing(self._engine.raw_connection()) as pooled:
+            connection: Any = pooled.dbapi_connection
+            try:
+                yield connection
+            finally:
+                if connection.closed:  # by the server
+                    pooled.invalidate()
 
-    A kill loses nothing. A power failure may lose the last entries, but does not break the chain.
-
-    https://www.sqlite.org/pragma.html#pragma_synchronous
-    """
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
+    def close(self) -> None:
+        self._engine.dispose()
 
 
 plugin = SqlLedger

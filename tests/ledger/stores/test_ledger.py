@@ -4,6 +4,7 @@ import hashlib
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import rfc8785
@@ -403,6 +404,16 @@ def test_a_file_that_is_no_database_is_named(database):
     with pytest.raises(StoreFault, match="file is not a database"):
         SqlLedger(f"sqlite:///{database}")
     assert database.read_bytes() == b"this is no database" * 100
+
+
+def test_any_name_of_a_folder_is_a_name(tmp_path, event, time):
+    """What means something in a URL, as `?`, `#` and `%`, means nothing in the path of a file."""
+    folder = tmp_path / "round?mode=ro #1 100%25"
+    folder.mkdir()
+    ledger = SqlLedger(f"sqlite:///{folder}/ledger.sqlite")
+    ledger.append(event(0), time=time)
+    ledger.close()
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.sqlite")] == [Path(folder.name, "ledger.sqlite")]
 
 
 def test_a_ledger_that_cannot_be_opened_is_a_fault_of_ours():

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 
 from orchestrator.errors import Conflict, StoreFault, UsageError
 from orchestrator.ledger.stores import base, sql
@@ -37,16 +37,14 @@ def open_ledger(database_url, schema) -> Iterator[Callable[[], SqlLedger]]:
 
 
 @pytest.fixture
-def execute(database_url, schema) -> Iterator[Callable[[str], None]]:
+def execute(database_url, schema) -> Callable[[str], None]:
     """Runs a statement on the test's schema behind the ledger's back, as the database's owner."""
-    engine = sa.create_engine(sql.parse_url(database_url), connect_args={"options": f'-csearch_path="{schema}"'})
 
     def run(statement: str) -> None:
-        with engine.begin() as connection:
-            connection.execute(sa.text(statement))
+        with psycopg.connect(database_url, options=f'-csearch_path="{schema}"') as connection:
+            connection.execute(statement)
 
-    yield run
-    engine.dispose()
+    return run
 
 
 def test_entries_come_back_in_order(open_ledger, event, time):
@@ -106,7 +104,7 @@ def test_many_writers_leave_one_chain(open_ledger, event, time):
 def test_the_database_refuses_to_change_a_row(open_ledger, event, time, execute, statement):
     """UPDATE, DELETE and TRUNCATE are refused by the database itself, the owner's too."""
     open_ledger().append(event(0), event(1), time=time)
-    with pytest.raises(sa.exc.DBAPIError, match="the ledger is append-only"):
+    with pytest.raises(psycopg.Error, match="the ledger is append-only"):
         execute(statement)
     assert len(list(open_ledger().read())) == 2
 
@@ -118,6 +116,16 @@ def test_an_owner_who_removes_the_triggers_is_seen(open_ledger, event, time, exe
     execute("UPDATE ledger SET time = 'later' WHERE seq = 1")
     with pytest.raises(StoreFault, match="ledger entry 1 does not continue the chain"):
         list(open_ledger().read())
+
+
+def test_a_lost_connection_is_replaced(open_ledger, event, time, caplog):
+    """The call during which the server ends it fails, the next succeeds, and SQLAlchemy logs nothing."""
+    ledger = open_ledger()
+    with pytest.raises(psycopg.OperationalError), ledger._database.connection() as connection:
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    ledger.append(event(0), time=time)
+    assert [entry.event for entry in ledger.read()] == [event(0)]
+    assert not caplog.records
 
 
 def test_one_database_holds_many_ledgers(open_ledger, event, time, schema):
@@ -139,7 +147,7 @@ def test_a_database_that_does_not_answer_is_named(tmp_path):
 def test_an_address_of_no_database_is_refused(url):
     """Only SQLite and PostgreSQL keep ledgers; a password is never repeated."""
     with pytest.raises(UsageError, match="is not a database for a ledger") as refused:
-        sql.parse_url(url)
+        SqlLedger(url)
     assert "hidden" not in str(refused.value)
 
 
@@ -147,4 +155,4 @@ def test_a_missing_driver_is_named(monkeypatch):
     """Without the driver the remedy is the extra that brings it."""
     monkeypatch.setattr(sql, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'sparring\[postgresql\]'"):
-        sql.parse_url("postgresql://host/cup")
+        SqlLedger("postgresql://host/cup")
