@@ -123,7 +123,7 @@ def job_id(**inputs: Any) -> JobId:
 
 def derive_seed(key: bytes, *parts: str) -> int:
     """Returns a seed in 0..2^53-1 that only the holder of `key` can predict (HMAC-SHA256)."""
-    mac = hmac.new(key, canonical_json(parts).encode(), hashlib.sha256).digest()
+    mac = hmac.digest(key, canonical_json(parts).encode(), "sha256")
     return int.from_bytes(mac[:8], "big") >> (64 - SEED_BITS)
 
 
