@@ -12,6 +12,7 @@ played.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from itertools import groupby
 from typing import TypeVar
 
@@ -156,7 +157,7 @@ def _cells_by_defence(cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, 
 def _defence_jobs(
     context: RoundContext, defence: str, cells: tuple[Cell, ...], sources: _Sources, known: FinishedJobs
 ) -> list[Job]:
-    """Returns the jobs that answer these cells of one defence: finished ones and new ones."""
+    """Returns the jobs that answer these cells of one defence, in no order: finished ones and new ones."""
     play = job_id(
         stage=Stage.CLASSIFY,
         protocol=PROTOCOL_VERSION,
@@ -174,10 +175,16 @@ def _defence_jobs(
     jobs, remaining = _reused(keys, known.get((Stage.CLASSIFY, defence), []))
     parts = [remaining] if context.isolation is Isolation.ROUND else [(cell,) for cell in remaining]
     for part in filter(None, parts):
-        needs = frozenset(source for cell in part if (source := made_by[cell]) is not None)
+        needs = _needs(tuple(source for cell in part if (source := made_by[cell]) is not None))
         part_keys = tuple(keys[cell] for cell in part)
         jobs.append(Job(job_id(stage=Stage.CLASSIFY, keys=part_keys), Stage.CLASSIFY, defence, part, needs, part_keys))
-    return sorted(jobs, key=_sort_key)
+    return jobs
+
+
+@lru_cache(4096)
+def _needs(sources: tuple[JobId, ...]) -> frozenset[JobId]:
+    """Returns the needs of a job. It is cached, so that all defences share one set for each attack."""
+    return frozenset(sources)
 
 
 def _source(cell: Cell, sources: _Sources) -> JobId | None:

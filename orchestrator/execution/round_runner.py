@@ -175,9 +175,12 @@ class RoundRunner:
         with closing(running) as batches:
             for batch in batches:
                 self._append(*batch)
-                parked |= {event.job: event for event in batch if isinstance(event, events.JobParked)}
                 before = len(left)
-                left.difference_update(event.job for event in batch if isinstance(event, events.JobFinished))
+                for event in batch:
+                    if isinstance(event, events.JobFinished):
+                        left.discard(event.job)
+                    elif isinstance(event, events.JobParked):
+                        parked[event.job] = event
                 if before > _LAST_JOBS >= len(left) and not parked:
                     self._copy_ahead(copies)
         return parked
