@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fractions import Fraction
 from typing import NamedTuple
@@ -87,12 +86,13 @@ class OnViolation(StrEnum):
     DISQUALIFY = "disqualify"
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """The counts of a cell. `held + fooled + abstained + not_played == total`: all pictures that are attacked.
 
     `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
     defence's (rule A7), and are among `fooled`.
+
+    It is a tuple because a large round has 90,000: a frozen dataclass takes twice as long to create.
     """
 
     total: int
@@ -144,8 +144,8 @@ def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
     Abstentions, pictures that were not played (A7) and pictures that are not in the cell have outcomes of their own.
     Every other answer than the true label, and every fault of the defence (A7), is MISCLASSIFIED.
     """
-    calls = np.full(answers.shape, PictureOutcome.MISCLASSIFIED, np.int8)
-    calls[answers == labels] = PictureOutcome.CORRECT
+    right = answers == labels.astype(answers.dtype)  # comparing two types takes seven times as long
+    calls = np.where(right, np.int8(PictureOutcome.CORRECT), np.int8(PictureOutcome.MISCLASSIFIED))
     calls[answers == NOT_ASKED] = PictureOutcome.CORRECT
     calls[answers == ABSTAINED] = PictureOutcome.ABSTAINED
     calls[answers == NOT_PLAYED] = PictureOutcome.NOT_PLAYED

@@ -182,8 +182,10 @@ class _Sums:
 
     @classmethod
     def from_contributions(cls, parts: Floats) -> "_Sums":
-        squared = parts * parts
-        return cls(_count_pictures(parts), parts.sum(axis=-1), squared.sum(axis=-1), (squared * squared).sum(axis=-1))
+        powers = parts * parts
+        squares = powers.sum(axis=-1)
+        powers *= powers
+        return cls(_count_pictures(parts), parts.sum(axis=-1), squares, powers.sum(axis=-1))
 
     def statistics(self) -> Floats:
         """Returns Student's t against a mean of zero, with n + 1 degrees of freedom."""

@@ -425,9 +425,12 @@ class RoundScoring:
         )
 
 
+_STAGE_ORDER = {stage: place for place, stage in enumerate(Stage)}
+
+
 def _stage_order(job: events.JobRecord) -> tuple[int, str, str]:
     """Returns the sort key of a job: the plan's own order is not shown, since it is drawn from the secret."""
-    return list(Stage).index(job.stage), job.submission, job.id
+    return _STAGE_ORDER[job.stage], job.submission, job.id
 
 
 def _waiting_eligibility(event: events.JobParked) -> Eligibility:
