@@ -76,8 +76,12 @@ Unisolated = Annotated[
         "--allow-unisolated", help="Let strangers' submissions run on the process backend, which isolates nothing."
     ),
 ]
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Thresholds for rare garbage collection: a large round has millions of objects that stay, and few cycles."""
+GC_THRESHOLDS = (50_000, 200, 5)
+"""Thresholds for rare garbage collection: a large round has millions of objects that stay, and few cycles.
+
+The middle generation is collected after 10 million new objects: a round of 300 x 300 makes 5 million, and to look at
+each once more takes 3 % of its time.
+"""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The errors of a disk, or of a share of it, that has no space."""
 P = ParamSpec("P")
