@@ -106,6 +106,8 @@ class SqlLedger:
             else _PostgresqlSchema(url, schema, lock_timeout)
         )
         self._location = self._database.location
+        marks = ", ".join([self._database.mark] * len(_Row._fields))
+        self._insert = f"INSERT INTO ledger ({_COLUMNS}) VALUES ({marks})"  # noqa: S608  marks of the driver, no values
         try:
             with self._translated():
                 self._database.set_up()
@@ -147,10 +149,8 @@ class SqlLedger:
 
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
         """Adds rows in one transaction."""
-        marks = ", ".join([self._database.mark] * len(_Row._fields))
-        insert = f"INSERT INTO ledger ({_COLUMNS}) VALUES ({marks})"  # noqa: S608  marks of the driver, no values
         with self._database.connection() as connection, closing(connection.cursor()) as cursor:
-            cursor.executemany(insert, rows)
+            cursor.executemany(self._insert, rows)
             connection.commit()
 
     def _entry_time(self, clock: str) -> str:
