@@ -28,6 +28,8 @@ CODE = re.compile(r"'([\w.+-]+@[\w.-]+)'.*\n    .*\n\n    ([A-Z0-9-]{6,12})\n")
 SCHEMES = ("light", "dark")
 NARROW, WIDE = 320, 1280
 """Widths of windows in CSS pixels: 1280 at 400 % zoom (WCAG 1.4.10), and a desktop's."""
+LOOKS = tuple(zip(SCHEMES, (NARROW, WIDE), strict=True))
+"""Each scheme and each width once: colours do not depend on the width."""
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ import pytest
 
 from tests import chromium, postgresql
 
-from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, free_port, serving
+from .browsing import AXE, LOOKS, ROOT, Person, free_port, serving
 from .test_canaries import ALLAUTH
 from .test_rights import filled
 from .world import EVERYBODY, VISITOR, World
@@ -21,8 +21,6 @@ from .world import EVERYBODY, VISITOR, World
 DRAWN = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|person-\w+')
 """What is another on each page, or for each person."""
 MISSING_PAGE = "/nothing/"
-LOOKS = tuple(zip(SCHEMES, (NARROW, WIDE), strict=True))
-"""Each scheme and each width once: colours do not depend on the width."""
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,10 @@
 """A whole contest as its people meet it, each at a browser of their own: an organizer, three teams, a review board.
 
-Every page on the way is looked at in light and in dark, at a desk's width and at a phone's. `SPARRING_SCREENSHOTS`
-names a folder that keeps what was seen.
+Every page on the way is looked at in light at a phone's width, and in dark at a desk's. `SPARRING_SCREENSHOTS` names a
+folder that keeps pictures of each in both schemes and widths.
 """
 
+import itertools
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from orchestrator.intake.package_writer import write_package
 from tests import chromium, plain_player
 from tests.application.conftest import Cup
 
-from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
+from .browsing import AXE, LOOKS, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
 
 pytestmark = pytest.mark.slow
 SCREENSHOTS = os.environ.get("SPARRING_SCREENSHOTS")
@@ -63,15 +64,12 @@ def person(require, tmp_path: Path, service: Service) -> Iterator[Start]:
 
 def see(who: Person, name: str) -> None:
     """Looks at the page that is shown in each of its looks, and keeps pictures of it where they are wanted."""
-    found = []
-    for width in (NARROW, WIDE):
-        for scheme in SCHEMES:
-            found += who.problems(scheme, width)
-            if SCREENSHOTS:
-                picture = Path(SCREENSHOTS, f"{name}-{width}-{scheme}.png")
-                picture.parent.mkdir(parents=True, exist_ok=True)
-                picture.write_bytes(who.whole_page())
-    assert found == []
+    assert [each for scheme, width in LOOKS for each in who.problems(scheme, width)] == []
+    for scheme, width in itertools.product(SCHEMES, (NARROW, WIDE)) if SCREENSHOTS else ():
+        who.look(scheme, width)
+        picture = Path(SCREENSHOTS, f"{name}-{width}-{scheme}.png")
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.write_bytes(who.whole_page())
     assert who.console() == [], name
 
 

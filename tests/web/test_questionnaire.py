@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests import chromium
 
-from .browsing import AXE, NARROW, SCHEMES, WIDE, Person, Service
+from .browsing import AXE, LOOKS, Person, Service
 from .conftest import client_of
 
 PAGE = "/one-picture/"
@@ -125,12 +125,11 @@ def test_a_report_is_asked_about_once_more(taken):
 
 
 @pytest.fixture
-def person(taken, require, tmp_path):
+def person(taken, running_browser, tmp_path):
     """Somebody at a browser who has the page open."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
-    with serving_here() as address, chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
-        somebody = Person(driver, Service(address, None, tmp_path / "log"))
+    with serving_here() as address:
+        chromium.start_afresh(running_browser, tmp_path, address)
+        somebody = Person(running_browser, Service(address, None, tmp_path / "log"))
         somebody.go(PAGE)
         yield somebody
 
@@ -294,25 +293,22 @@ def test_what_is_wrong_stays_on_the_page(person, require):
 
 @pytest.mark.slow
 def test_each_look_of_each_step(person, require, tmp_path):
-    """Nothing keeps anybody from using a step, in light, in dark and 320 pixels wide, where the mouse still draws."""
+    """Nothing keeps anybody from using a step, in light at 320 pixels and in dark on a desk; the mouse draws."""
     if not AXE.is_file():
         require("axe", f"there is no {AXE}; run .ci/axe.sh")
-    for width in (WIDE, NARROW):
-        for scheme in SCHEMES:
-            person.look(scheme, width)
-            person.go(PAGE)
-            await_painted(person)
-            assert (person.axe_violations(), person.overflow()) == ([], 0)
-            to_the_box(person)
-            canvas = person.driver.find_element(By.CSS_SELECTOR, "#picture svg")
-            act = ActionChains(person.driver).move_to_element_with_offset(canvas, *at(person, 60, 40)).click_and_hold()
-            act.move_to_element_with_offset(canvas, *at(person, 200, 120)).release().perform()
-            assert [
-                abs(int(found) - drawn) <= 1 for found, drawn in zip(edges(person), (60, 40, 200, 120), strict=True)
-            ]
-            assert (person.axe_violations(), person.overflow()) == ([], 0)
-            assert person.driver.find_element(By.CSS_SELECTOR, ".unfit[hidden]").text == ""
-            person.driver.find_element(By.CSS_SELECTOR, "[value=report]").click()
-            chromium.wait(person.driver, lambda: person.driver.title.startswith("Report"), "the question")
-            assert (person.axe_violations(), person.overflow()) == ([], 0)
+    for scheme, width in LOOKS:
+        person.look(scheme, width)
+        person.go(PAGE)
+        await_painted(person)
+        assert (person.axe_violations(), person.overflow()) == ([], 0)
+        to_the_box(person)
+        canvas = person.driver.find_element(By.CSS_SELECTOR, "#picture svg")
+        act = ActionChains(person.driver).move_to_element_with_offset(canvas, *at(person, 60, 40)).click_and_hold()
+        act.move_to_element_with_offset(canvas, *at(person, 200, 120)).release().perform()
+        assert [abs(int(found) - drawn) <= 1 for found, drawn in zip(edges(person), (60, 40, 200, 120), strict=True)]
+        assert (person.axe_violations(), person.overflow()) == ([], 0)
+        assert person.driver.find_element(By.CSS_SELECTOR, ".unfit[hidden]").text == ""
+        person.driver.find_element(By.CSS_SELECTOR, "[value=report]").click()
+        chromium.wait(person.driver, lambda: person.driver.title.startswith("Report"), "the question")
+        assert (person.axe_violations(), person.overflow()) == ([], 0)
     assert person.console() == []
