@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fractions import Fraction
 from typing import NamedTuple
@@ -86,13 +87,12 @@ class OnViolation(StrEnum):
     DISQUALIFY = "disqualify"
 
 
-class Tally(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tally:
     """The counts of a cell. `held + fooled + abstained + not_played == total`: all pictures that are attacked.
 
     `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
     defence's (rule A7), and are among `fooled`.
-
-    It is a tuple because a large round has 90,000: a frozen dataclass takes twice as long to create.
     """
 
     total: int
