@@ -34,6 +34,11 @@ def stage(require) -> Iterator[Stage]:
         yield made
 
 
+def halve_batches(stage: Stage) -> None:
+    """Makes two batches of two pictures, one of each class: each fault costs a pod, and one fault a batch is enough."""
+    stage.pictures, stage.limits["perturb_batch"] = 4, 2
+
+
 def results_but_sandboxes(results: dict[str, Any]) -> dict[str, Any]:
     """Returns results without how many sandboxes each had: who is replaced in a pod takes the other one along."""
     return results | {"submissions": [each | {"sandboxes": None} for each in results["submissions"]]}
@@ -48,6 +53,7 @@ def codes(results: dict[str, Any], name: str) -> set[str]:
 def test_queries_come_out_as_on_this_machine(stage) -> None:
     """Who ends with a query open, the attack or the defence, pays for it, and nobody else does: one results.json."""
     stage.players = ("attack_honest", "attack_dies_asking", "defence_honest", "defence_dies")
+    halve_batches(stage)
     path = stage.contest()
     expected = stage.here(path)
     found = stage.play(path)
@@ -156,6 +162,7 @@ def test_gradients_come_out_as_on_this_machine(stage) -> None:
     """A defence that ends at gradients loses those pictures alone; the next pod goes on with the others: one result."""
     stage.settings["access"] = {"kind": "gradient", "queries": 4, "gradient_price": 2, "transcript": "full"}
     stage.players = ("attack_climbs", "defence_slope", "defence_slope_dies")
+    halve_batches(stage)
     path = stage.contest()
     expected = stage.here(path)
     found = stage.play(path)
