@@ -110,6 +110,7 @@ class FreshCopies:
         self._seen: set[str] = set()
         self._upcoming: list[str] = []
         self._waiting: dict[str, FreshCopy] = {}
+        self._all: list[FreshCopy] = []
 
     def make_ahead(self, submissions: Iterable[str]) -> None:
         """Copies the images of these submissions, but for those named before, in the background and in this order."""
@@ -129,10 +130,10 @@ class FreshCopies:
             return copy
 
     def close(self) -> None:
-        """Removes the copies that no replay took. Returns when no image is being copied or removed any more."""
+        """Removes the copies that are left. Returns when no image is being copied or removed any more."""
         with self._lock:
-            left, self._waiting, self._upcoming = self._waiting, {}, []
-        for copy in left.values():
+            self._upcoming = []
+        for copy in self._all:  # also what was taken by a job that another process plays
             copy.discard()
         self._thread.shutdown()
         for task in self._tasks:
@@ -146,7 +147,10 @@ class FreshCopies:
                 self._do(copy.make_ahead)
 
     def _of(self, submission: str) -> FreshCopy | None:
-        return FreshCopy.of(self._context, submission, self._do)
+        copy = FreshCopy.of(self._context, submission, self._do)
+        if copy is not None:
+            self._all.append(copy)
+        return copy
 
     def _do(self, task: Callable[[], None]) -> None:
         self._tasks.append(self._thread.submit(task))

@@ -140,7 +140,7 @@ class ScriptedBackend:
     def fresh_copy(self, image, run):
         """Returns an image with another digest, and records that it was made and removed."""
         with self._lock:
-            copied = f"{image.digest}-copy-{len(self.copied)}"
+            copied = f"{image.digest}-copy-"
             self.copied.append(copied)
         return replace(image, digest=copied, rollback=lambda: self.copied.remove(copied))
 

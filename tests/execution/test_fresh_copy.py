@@ -226,3 +226,12 @@ def test_a_copy_that_cannot_be_made_ahead_is_tried_again(copies) -> None:
     round_copies.make_ahead("a")
     eventually(lambda: backend.asked == 1)
     assert round_copies.take("a").get_image().digest == "sha256:copy"
+
+
+def test_what_a_job_of_another_process_took_is_removed(copies) -> None:
+    """Such a job's own runner never runs, so nobody but the round discards its copy."""
+    backend = Copier()
+    round_copies = copies(backend)
+    round_copies.take("a").get_image()
+    round_copies.close()
+    assert (backend.made, backend.removed) == (1, 1)
