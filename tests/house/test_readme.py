@@ -39,7 +39,7 @@ def test_every_block_is_run_or_says_why(blocks) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_lines_work_without_docker(blocks, readme_lines, document) -> None:
-    """What needs no engine runs as it stands, but for its season's isolation, and leaves what the README shows."""
+    """Everything that needs no engine runs as it stands, prints what the README shows, and leaves what it names."""
     lines = {shape(line) for line in readme_lines.printed.splitlines()}
     sample = next(block.text for block in blocks if block.kind == "text" and "results " in block.text)
     for line in sample.splitlines():
