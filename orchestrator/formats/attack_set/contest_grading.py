@@ -24,6 +24,7 @@ from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanne
 from orchestrator.formats.attack_set.grading.answers import read_answers
 from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
 from orchestrator.formats.attack_set.grading.fold import Appeal, GradingResult, GradingRound, grade_round
+from orchestrator.formats.attack_set.grading.intervals import DRAWS
 from orchestrator.formats.attack_set.grading.page import grading_page
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
 from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus
@@ -34,14 +35,16 @@ from orchestrator.formats.attack_set.item_rating import AttackSetRating
 from orchestrator.formats.attack_set.objective_scores import BOOTSTRAP_SEED
 
 
-def graded(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingResult | None:
-    """Returns the human scores of a task's submissions, None if no grading is planned.
+def graded(
+    events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int, draws: int = DRAWS
+) -> GradingResult | None:
+    """Returns the human scores of a task's submissions, None if no grading is planned; no intervals for 0 draws.
 
     Raises:
         Rejected: plans and answers do not fit together.
     """
     round_ = grading_round(events, task, labels, class_count)
-    return None if round_ is None else grade_round(round_, answers_of(events, task), BOOTSTRAP_SEED)
+    return None if round_ is None else grade_round(round_, answers_of(events, task), BOOTSTRAP_SEED, draws)
 
 
 def grading_round(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingRound | None:
@@ -162,8 +165,9 @@ class AttackSetGrading(HumanGrading):
         return GradingProgress(raters, result.outstanding, sum(request.count for request in result.more))
 
     def _result(self, graded_task: GradedTask, more: Sequence[FormatEvent] = ()) -> GradingResult:
-        events = [*_events(graded_task), *more]
-        result = graded(events, graded_task.task.name, graded_task.labels, len(graded_task.task.classes))
+        """Returns the result without intervals, which take most of the time and of which nothing here makes use."""
+        events, task = [*_events(graded_task), *more], graded_task.task
+        result = graded(events, task.name, graded_task.labels, len(task.classes), draws=0)
         if result is None:
             raise _nothing_planned()
         return result

@@ -1,6 +1,7 @@
 """From answers to human scores: whose grades count, what is decided, what is missing (C7, C8)."""
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -107,6 +108,13 @@ def test_perfect_answers_give_exact_scores(round_):
     assert result.quality_agreement.alpha == 1
     assert (result.valid_agreement.alpha, result.valid_agreement.raw) == (None, 1)
     assert all(report.milliseconds == (2000,) * 5 for report in result.raters)
+
+
+def test_without_draws_only_intervals_are_missing(round_):
+    """What reads no interval need not wait for 10,000 draws, and gets the same of everything else."""
+    whole, quick = fold(round_, files(round_.plan)), grade_round(round_, files(round_.plan), seed=1, draws=0)
+    submissions = tuple(replace(each, interval=None, quality_interval=None) for each in whole.submissions)
+    assert quick == replace(whole, submissions=submissions, neighbours=())
 
 
 def test_fifteen_raters_are_not_only_indicative():

@@ -225,7 +225,7 @@ def grade_round(
         round_: the plans.
         answer_files: the raters' files; several files of one rater in the order in which they were saved.
         seed: the seed of the bootstrap.
-        draws: of the bootstrap.
+        draws: of the bootstrap; with 0 the result has no intervals and no differences of neighbours.
 
     Raises:
         Rejected: plans, appeals or answers are inconsistent; names every problem.
@@ -241,7 +241,8 @@ def grade_round(
     missing, decisions = _missing(round_, opinions), _decisions(opinions)
     awaited = _awaited(round_, answers, reports)
     counted = opinions.grades[:, :, opinions.counted]
-    drawn = draw_scores(counted, decisions, np.random.default_rng(seed), draws) if counted.shape[2] else None
+    has_intervals = draws and counted.shape[2]
+    drawn = draw_scores(counted, decisions, np.random.default_rng(seed), draws) if has_intervals else None
     submissions = _submission_grades(opinions, decisions, missing, drawn)
     width = max(1, counted.shape[2])
     votes = opinions.votes[:, :, opinions.counted]
