@@ -4,6 +4,7 @@ An event is a pydantic model because it is read back from disk, perhaps years la
 errors, never ignored. Events hold no arrays. Arrays are blobs, which events name by their SHA-256.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
@@ -78,7 +79,7 @@ class _Event(BaseModel):
         A set for each event would take 728 bytes, and a large round keeps 200,000 events in memory. Sharing is safe:
         events are immutable, so nothing changes the set, and a copy of an event copies it.
         """
-        names = self.__pydantic_fields_set__
+        names = self.model_fields_set
         object.__setattr__(self, "__pydantic_fields_set__", _field_names.setdefault(frozenset(names), names))
 
 
@@ -507,10 +508,8 @@ _canonical_events: dict[str, type[PlanMade] | type[StepFinished] | type[JobFinis
 def event_text(event: Event) -> str:
     """Returns an event as canonical JSON. Raises ValueError like `canonical_json`."""
     if isinstance(event, _Canonical):
-        try:  # `model_dump_json` without its own layer, which takes as long as a short event
-            return event.__pydantic_serializer__.to_json(event, context=_REQUIRE_CANONICAL).decode()
-        except PydanticSerializationError:
-            pass
+        with suppress(PydanticSerializationError):
+            return event.model_dump_json(context=_REQUIRE_CANONICAL)
     return canonical_json(event.model_dump(mode="json"))
 
 
@@ -523,7 +522,7 @@ def read_canonical_event(kind: str, text: str) -> Event | None:
     if model is None:
         return None
     try:
-        event: Event = model.__pydantic_validator__.validate_json(text)
+        event = model.model_validate_json(text)
         is_canonical = event_text(event) == text
     except ValueError:  # no such event, or one with a number that has no canonical text
         return None
