@@ -60,15 +60,19 @@ class FreshCopy:
         with self._lock:
             return self._make()
 
-    def make_ahead(self) -> None:
-        """Makes the copy before it is needed. A failure is only logged: the sandbox that needs the copy tries again."""
+    def make_ahead(self) -> bool:
+        """Makes the copy before it is needed, unless it was discarded; returns whether that worked.
+
+        A failure is only logged: the sandbox that needs the copy tries again.
+        """
         with self._lock:
-            if self._discarded:
-                return
             try:
-                self._make()
+                if not self._discarded:
+                    self._make()
             except InfrastructureFault as fault:
                 _log.warning("copy_not_made_ahead", image=self._original.digest, reason=str(fault))
+                return False
+            return True
 
     def _make(self) -> Image:
         if self._copy is None:
@@ -144,7 +148,12 @@ class FreshCopies:
             submission = self._upcoming.pop(0)
             if copy := self._of(submission):
                 self._waiting[submission] = copy
-                self._do(copy.make_ahead)
+                self._do(partial(self._make, copy))
+
+    def _make(self, copy: FreshCopy) -> None:
+        if not copy.make_ahead():  # if the disk is full, a copy for later would take the room of the next replay's
+            with self._lock:
+                self._upcoming = []
 
     def _of(self, submission: str) -> FreshCopy | None:
         copy = FreshCopy.of(self._context, submission, self._do)

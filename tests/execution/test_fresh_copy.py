@@ -235,3 +235,15 @@ def test_what_a_job_of_another_process_took_is_removed(copies) -> None:
     round_copies.take("a").get_image()
     round_copies.close()
     assert (backend.made, backend.removed) == (1, 1)
+
+
+def test_no_more_copies_are_made_ahead_after_one_failed(copies) -> None:
+    """Where the disk has no room, a copy for a later replay would take what the next one needs."""
+    backend = Copier(refuses=1)
+    round_copies = copies(backend)
+    round_copies.make_ahead("abcdf")
+    eventually(lambda: backend.asked == 3)
+    for name in "abc":
+        round_copies.take(name).get_image()
+    round_copies.close()
+    assert (backend.asked, backend.made, backend.removed) == (4, 3, 3)
