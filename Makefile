@@ -16,7 +16,7 @@ PYTEST := env --unset=MAKEFLAGS $(BIN)/python -m pytest -n $(WORKERS) --dist loa
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-main test-postgresql soak check format bench images schemas docs clean
+.PHONY: demo test test-slow test-all test-postgresql soak check format bench images schemas docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sparring demo --out $(OUT)
@@ -25,13 +25,15 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(PYTEST) -m "not docker and not slow"
 
+# What `make test` leaves out: containers, whole rounds, the documentation's commands.
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m "docker or slow"
+
 test-all: $(VENV)/.dev
-	$(MAKE) --jobs=2 --keep-going test-postgresql test-main
+	$(MAKE) --jobs=2 test test-postgresql
+	$(MAKE) test-slow
 
-test-main: $(VENV)/.dev
-	$(PYTEST)
-
-# Its output is printed whole, beside what test-main prints.
+# Its output is printed whole, beside what `make test` prints.
 test-postgresql: $(VENV)/.dev
 	@output=$$(SPARRING_TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ACCOUNTS) 2>&1); status=$$?; echo "$$output"; exit $$status
 
