@@ -202,7 +202,13 @@ class JobSteps:
     def _play_session(self, number: int, play: DefencePlay, session: ReplaySession) -> StepResult:
         context = self._context
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
-        questions = QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
+        questions = QuestionPlan(
+            context.limits,
+            session.batch,
+            session.pauses,
+            context.cancelled.wait,
+            prestart_next=session.is_followed,
+        )
         # A defence that recognises the copy and stalls in it answers from its own image: this control shows that.
         self._pool.runs_from_copy = session.purpose is not SessionPurpose.TRIGGER_CONTROL
         if session.is_diagnostic:

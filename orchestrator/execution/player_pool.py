@@ -114,10 +114,11 @@ class PlayerPool:
         self.runs_from_copy = fresh_copy is not None
         """Whether the next sandboxes start from the fresh copy, and not from the image that was used in play."""
         self.latest_seed: int | None = None
-        """The seed of the latest sandbox; None if no sandbox was started since the job's last finished step."""
+        """The seed of the latest sandbox that was to be asked; None if there was none since the last finished step."""
         self._context, self._submission, self._job, self._device = context, submission, job, device
         self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
         self._repeated_seed: int | None = None
+        self._started_seed: int | None = None
         self._exits: list[SandboxExit] = []
         self._prestart_allowed = prestart_allowed
         self._active: Player | None = None
@@ -153,6 +154,7 @@ class PlayerPool:
             InfrastructureFault: the sandbox could not be started, or was lost.
         """
         context, limits = self._context, self._context.limits
+        self._started_seed = None
         attack = self._submission.side is Side.ATTACK
         spec = SandboxSpec(
             image=self._image(),
@@ -182,7 +184,7 @@ class PlayerPool:
             if attack
             else (limits.classify_seconds, limits.classify_batch)
         )
-        self.latest_seed = seed
+        self._started_seed = seed
         try:
             player.say_hello(context.task_header(), context.limits_header(*step), seed)
             if not attack:
@@ -283,7 +285,11 @@ class PlayerPool:
     def _take_prestarted_or_start(self) -> Player:
         with self._lock:
             waiting, self._prestarted = self._prestarted, None
-        return waiting.result() if waiting is not None else self.start_player()
+        try:
+            return waiting.result() if waiting is not None else self.start_player()
+        finally:
+            if self._started_seed is not None:
+                self.latest_seed = self._started_seed
 
     def _start_into(self, future: "Future[Player]") -> None:
         try:

@@ -81,6 +81,11 @@ class ReplaySession:
         """
         return self.purpose not in PLANNED_PURPOSES
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether another planned session follows whatever is answered, so that its sandbox may start ahead."""
+        return self.purpose is SessionPurpose.SHUFFLED
+
 
 @dataclass(frozen=True, eq=False)
 class SessionAnswers:

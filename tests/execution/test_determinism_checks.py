@@ -33,6 +33,7 @@ from .cheats import (
     apart,
     sessions,
 )
+from .conftest import first_value
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,29 @@ def test_an_attack_whose_replay_was_interrupted_is_not_accused(stage) -> None:
     record = played.run()
     assert [step.fresh for step in sessions(played, "seeded")] == [True, True, False]
     assert found(record) == {}
+
+
+def test_the_sandbox_of_the_next_planned_session_starts_ahead(stage) -> None:
+    """It starts while the session before is asked, and the record has the seed that each session's sandbox got."""
+    ahead = []
+
+    def patient(header, payload):
+        until = time.monotonic() + 2
+        if copies() and not ahead:
+            while len(copies()) < 2 and time.monotonic() < until:
+                time.sleep(0.005)
+            ahead.append(len(copies()))
+        return first_value(header, payload)
+
+    def copies():
+        return [order for order in played.backend.orders if order.image.digest.endswith("-copy-")]
+
+    played = stage(defences={"patient": patient}, replay=dataclasses.replace(EVERYTHING, attacks=0.0))
+    played.run()
+    seeds = [step.session.seed for step in sessions(played, "patient")]
+    assert ahead == [2]
+    assert len(copies()) == len(seeds) == len(set(seeds)) == 2
+    assert played.backend.seeds[-2:] == seeds
 
 
 class Killed(BaseException):

@@ -107,6 +107,7 @@ def test_what_is_planned(isolation, batch) -> None:
     alone = [session for session in planned if session.purpose is SessionPurpose.SINGLE]
     assert [session.batch for session in planned] == [batch] * (len(planned) - len(alone)) + [1] * len(alone)
     assert len(alone) == (batch > 1)
+    assert not planned[-1].is_followed
     if isolation is Isolation.ROUND:
         for session in shuffled:
             assert len(rows(session.questions)) == len(set(session.questions[:, 1].tolist()))
