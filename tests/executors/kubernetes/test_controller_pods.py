@@ -156,6 +156,7 @@ def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
         rig.script, plan = slow, jobs_of("a")
         thread, errors = in_thread(lambda: rig.play(plan))
         pod_of(rig, rig.attempt(plan, "a").name)
+        wait(lambda: words(rig) == "plays on node node-1", "words about the play")  # the node has reported the start
         cluster.nodes.lose("node-1", kill=False)
         wait(lambda: words(rig) == "its node node-1 does not answer", "words about the node")
         cluster.nodes.restore("node-1")
