@@ -117,6 +117,13 @@ def test_the_operators_proxy_is_not_handed_to_players(backend, image, policy, li
         sandbox.stop()
 
 
+def test_the_engine_sets_up_no_network(play, listen, engine, run):
+    """A player has a loopback and nothing else, and the engine did not even join it to its network `none`."""
+    assert listen.report(play("surroundings"))["interfaces"] == ["lo"]
+    (container,) = label(engine, run)
+    assert container.attrs["NetworkSettings"]["Networks"] == {}
+
+
 def test_live_sandboxes_have_user_ids_of_their_own(play, engine, run):
     """Two live sandboxes never share a user id, and an ended one's is free again."""
     one, two = play("silent"), play("silent")

@@ -235,6 +235,11 @@ def test_nothing_of_the_host_is_in_the_environment(play, listen, monkeypatch):
     assert "surroundings.py" in report["beside"]
 
 
+def test_a_player_reaches_itself_by_the_name_localhost(play, listen):
+    """Programs whose parts speak to each other over the loopback run as they do elsewhere."""
+    assert listen.report(play("surroundings"))["localhost"]
+
+
 def test_neither_run_nor_job_is_told(backend, image, listen, policy):
     """A player cannot read which run or job it plays in: that would tell a replay from the first time."""
     words = ("python3", "surroundings.py")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from orchestrator.domain.policy import Runtime
+from orchestrator.domain.policy import Network, Runtime
 from orchestrator.errors import BackendUnavailable, SandboxLost, SparringError
 from orchestrator.logs import get_logger
 from orchestrator.sandboxes import self_probe
@@ -167,6 +167,7 @@ class DockerBackend(ImageBackend):
             self._engine.host(),
             masked_paths=masked_paths.masked_paths(gpu=spec.device is not None),
             constants=constants,
+            hosts=self._constants.hosts() if spec.policy.network is Network.NONE else "",
         )
 
     def _create_sandbox(self, spec: SandboxSpec, host: HostLimits, *, fifos: bool) -> Sandbox:

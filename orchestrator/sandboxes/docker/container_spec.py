@@ -17,6 +17,7 @@ from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import SandboxSpec
 from orchestrator.sandboxes.docker import player_fifos
 from orchestrator.sandboxes.linux import seccomp
+from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH
 from orchestrator.sandboxes.linux.host_limits import (
     HOME,
     MAX_PENDING_SIGNALS,
@@ -42,7 +43,8 @@ def container_options(
     Every setting comes from `spec.policy`. Limits on processors and open files are lowered to what the machine has,
     because an engine refuses more. The image's own command is used if `spec.image` names none. `parent_cgroup` is the
     path of the parent of the sandbox's control group (see `parent_cgroup`). With `host.pipes` the player's streams are
-    FIFOs, and the engine's pipes stay with its init program.
+    FIFOs, and the engine's pipes stay with its init program. With `host.hosts` the engine sets up nothing of a network,
+    which would double the duration of a start: the sandbox has only the loopback that its runtime makes.
 
     Raises:
         UsageError: `spec.device` is not the UUID of one GPU.
@@ -66,6 +68,7 @@ def container_options(
             *(name for name in config.unset_variables if name not in variables),
         ],
         "User": f"{uid}:{uid}",
+        "NetworkDisabled": bool(host.hosts),
         "Hostname": environment.HOST_NAME,
         "Domainname": "",
         "AttachStdin": attached,
@@ -115,7 +118,8 @@ def _host_config(spec: SandboxSpec, uid: int, host: HostLimits) -> dict[str, Any
         "AutoRemove": False,
         "DeviceRequests": _device_requests(spec.device),
     }
-    if mounts := (*(host.constants if policy.masked_proc else ()), *host.pipes):
+    hosts = ((HOSTS_PATH, host.hosts),) if host.hosts else ()
+    if mounts := (*(host.constants if policy.masked_proc else ()), *host.pipes, *hosts):
         config["Mounts"] = [_read_only_bind(place, source) for place, source in mounts]
     if host.cgroup1:
         config["MemorySwappiness"] = 0

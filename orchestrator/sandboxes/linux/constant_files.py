@@ -1,4 +1,4 @@
-"""Constant files in place of those files of /proc from which programs read the size of the machine.
+"""Constant files in place of those files of /proc from which programs read the size of the machine, and of /etc/hosts.
 
 The kernel's files show how busy the machine is, so players do not see them. Node, psutil and others fail if they are
 empty. So each is replaced by a file with the sandbox's limits as sizes, and 0 for every counter. All sandboxes with
@@ -15,6 +15,9 @@ from orchestrator.sandboxes.linux.owner import Owner
 
 MOUNT_PATHS = ("/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime")
 """The replaced files. Below /proc, an OCI runtime allows mounts only on these and a few similar files."""
+HOSTS_PATH = "/etc/hosts"
+HOSTS = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
+"""The text of a sandbox's /etc/hosts, without which programs do not find `localhost`."""
 MountSources = tuple[tuple[str, str], ...]
 """Pairs of a path in a sandbox and the file of this machine that is mounted there."""
 _ONLINE = Path("/sys/devices/system/cpu/online")
@@ -36,28 +39,26 @@ class ConstantFiles:
         with self._lock:
             if self._unseen:
                 return ()
-            if self._folder is None:
-                self._folder = owned_folders.make_folder(_PREFIX)
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            folder = self._made_folder() / str(memory)
             return tuple(
-                (place, str(self._file(memory, place, text))) for place, text in constant_texts(memory, self._cpus())
+                (place, _write(folder / Path(place).name, text)) for place, text in constant_texts(memory, self._cpus())
             )
+
+    def hosts(self) -> str:
+        """Returns the file to mount at /etc/hosts; empty after `unseen` was called."""
+        with self._lock:
+            return "" if self._unseen else _write(self._made_folder() / "etc" / "hosts", HOSTS)
 
     def unseen(self) -> None:
         """Turns the files off, because the engine has another file system and cannot mount them."""
         with self._lock:
             self._unseen = True
 
-    def _file(self, memory: int, place: str, text: str) -> Path:
-        """Returns one file. Writes it if it is missing: a cleaner of temporary folders may have removed it."""
-        path = Path(str(self._folder), str(memory), Path(place).name)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            for folder in (path.parent, path.parent.parent):
-                folder.chmod(0o755)  # whatever the umask is: players have to read the files
-            path.write_text(text, "ascii")
-            path.chmod(0o444)
-        return path
+    def _made_folder(self) -> Path:
+        if self._folder is None:
+            self._folder = owned_folders.make_folder(_PREFIX)
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
 
     def _cpus(self) -> tuple[int, ...]:
         """Returns the numbers of the processors that a player sees."""
@@ -82,6 +83,17 @@ def constant_texts(memory: int, cpus: tuple[int, ...]) -> tuple[tuple[str, str],
         ("/proc/stat", "".join(f"{line}\n" for line in lines)),
         ("/proc/uptime", "0.00 0.00\n"),
     )
+
+
+def _write(path: Path, text: str) -> str:
+    """Returns the path of one file. Writes it if it is missing: a cleaner of temporary folders may have removed it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent, path.parent.parent):
+            folder.chmod(0o755)  # whatever the umask is: players have to read the files
+        path.write_text(text, "ascii")
+        path.chmod(0o444)
+    return str(path)
 
 
 def _parse_cpu_list(text: str) -> tuple[int, ...]:

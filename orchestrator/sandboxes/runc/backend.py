@@ -35,7 +35,7 @@ from orchestrator.sandboxes.image_files.image_admission import ImageCollection
 from orchestrator.sandboxes.linux import applied_policy, constant_files, masked_paths, uid_pool
 from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
 from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, hierarchies, is_version_2
-from orchestrator.sandboxes.linux.constant_files import ConstantFiles
+from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH, ConstantFiles
 from orchestrator.sandboxes.linux.host_limits import FIRST_UID, HostLimits
 from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
@@ -63,7 +63,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 """The programs that this backend runs, with the Debian package of each."""
-_RUNTIME_FILES = frozenset({"/", bundle.INIT, bundle.HOSTS})
+_RUNTIME_FILES = frozenset({"/", bundle.INIT, HOSTS_PATH})
 """The read-only mounts of every container besides those of its policy."""
 
 

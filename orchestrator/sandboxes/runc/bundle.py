@@ -15,6 +15,7 @@ from orchestrator.domain.policy import Network, SandboxPolicy, Seccomp, User
 from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import SandboxSpec
 from orchestrator.sandboxes.linux import seccomp
+from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH
 from orchestrator.sandboxes.linux.host_limits import (
     HOME,
     MAX_PENDING_SIGNALS,
@@ -26,7 +27,6 @@ from orchestrator.sandboxes.runc.cdi import GpuEdits
 
 INIT = "/dev/init"
 """The path of the init program in a container."""
-HOSTS = "/etc/hosts"
 READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 CPU_PERIOD = 100_000
 """The period of the limit on processor time, in microseconds."""
@@ -145,7 +145,7 @@ def _mounts(policy: SandboxPolicy, uid: int, host: HostLimits, files: BundleFile
         _mount(_SHARED_MEMORY, "tmpfs", *_HIDDEN, *shared) if policy.private_ipc else _bind(*[_SHARED_MEMORY] * 2),
         _mount(HOME, "tmpfs", "rw", execution, "nosuid", "nodev", *amounts),
         _bind(str(files.init), INIT, "ro", "nosuid", "nodev"),
-        _bind(str(files.hosts), HOSTS, "ro", *_HIDDEN),
+        _bind(str(files.hosts), HOSTS_PATH, "ro", *_HIDDEN),
         *(_bind(source, place, "ro", *_HIDDEN) for place, source in constants),
     ]
 

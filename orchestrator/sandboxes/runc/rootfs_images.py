@@ -19,13 +19,13 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, SandboxLost
 from orchestrator.files import write_whole
 from orchestrator.sandboxes.image_files.image_admission import ImageCollection
+from orchestrator.sandboxes.linux.constant_files import HOSTS
 from orchestrator.sandboxes.runc.image_storage import locked, require_disk_space
 
 CACHE_BYTES = 20 * 1024**3
 """The approximate size of the cache in bytes; the least recently used files are removed first."""
 _IN_USE_SECONDS = 3600.0
 """A file that was requested in the last hour is kept: an orchestrator may be about to mount it."""
-_HOSTS = b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
 _NOBODY = 65534
 _BUILD_SECONDS = 1800.0
 _MAX_BUILD_MEMORY = 2 * 1024**3
@@ -175,5 +175,5 @@ def hosts_file(folder: Path) -> Path:
     path = folder / "hosts"
     if not path.exists():
         with locked(folder / "hosts.lock"):
-            write_whole(path, _HOSTS, 0o444)
+            write_whole(path, HOSTS.encode(), 0o444)
     return path

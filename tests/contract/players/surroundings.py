@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,12 @@ def is_open(number: int) -> bool:
     return True
 
 
+def reach_localhost() -> bool:
+    with socket.create_server(("localhost", 0)) as server:
+        socket.create_connection(("localhost", server.getsockname()[1]), timeout=10).close()
+    return True
+
+
 temporary = tempfile.gettempdir()
 report = {
     "environment": dict(os.environ),
@@ -33,6 +40,8 @@ report = {
     "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     "core": resource.getrlimit(resource.RLIMIT_CORE)[0],
     "descriptors": [number for number in range(256) if is_open(number)],
+    "localhost": reach_localhost(),
+    "interfaces": [name for _, name in socket.if_nameindex()],
     "beside": sorted(path.name for path in Path().iterdir()),
 }
 sys.stdout.write(json.dumps(report) + "\n")

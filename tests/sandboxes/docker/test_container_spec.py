@@ -57,6 +57,16 @@ def test_a_player_with_fifos_has_none_of_the_engines_pipes():
     assert options()["Entrypoint"] == ["python3", "player.py"]
 
 
+def test_with_a_hosts_file_the_engine_makes_no_network():
+    """The file is mounted read-only; without one the engine makes its network `none` and its own file."""
+    made = options(host=replace(HOST, hosts="/files/hosts"))
+    assert made["NetworkDisabled"] is True
+    assert made["HostConfig"]["NetworkMode"] == "none"
+    bind = {"Type": "bind", "Source": "/files/hosts", "Target": "/etc/hosts", "ReadOnly": True}
+    assert made["HostConfig"]["Mounts"] == [bind]
+    assert options()["NetworkDisabled"] is False
+
+
 def test_everything_dangerous_is_off():
     """No network, no capabilities, no privileges to gain, no writable root, no log on the host's disk, no restart."""
     made = options()
