@@ -1,7 +1,7 @@
 """Measures a round's wall time against its players' own processor time, as ratios of one run.
 
     python bench/round.py [--backend process|docker|runc] [--pictures 200] [--isolation round|attack]
-        [--slots 2] [--gpu] [--json] [--record bench/results]
+        [--slots N] [--gpu] [--json] [--record bench/results]
 
 Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prints:
 
@@ -9,6 +9,9 @@ Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prin
                 and end as many empty containers); 1.0 is perfect
     own share   processor seconds of the orchestrator / processor seconds of the players
     work share  seconds between question and last reply / processor seconds of the players
+
+By default there is one slot fewer than processors, at least one. With a slot for each, the players and the orchestrator
+take turns on the processors, so that its own share is part of the overhead.
 
 Empty containers are started before the round, as many at a time as there are slots: on docker by the engine, on runc by
 runc over the same mounts, each running `true`. On the process backend an empty container is a process.
@@ -172,7 +175,8 @@ def main() -> None:
     parser.add_argument("--backend", default="process")
     parser.add_argument("--pictures", type=int, default=0, help="default: the demo's 200")
     parser.add_argument("--isolation", choices=["round", "attack"], default="round", help="default: the demo's, round")
-    parser.add_argument("--slots", type=int, default=2)
+    default = max(1, (os.cpu_count() or 1) - 1)
+    parser.add_argument("--slots", type=int, default=default, help="default here: %(default)s")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--record", type=Path, metavar="FOLDER")
