@@ -1,6 +1,7 @@
 """The entry point of `sparring` and `python -m orchestrator`."""
 
 import gc
+import os
 import sys
 
 from orchestrator import __version__
@@ -14,6 +15,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"sparring {__version__}\n")
         return
+    # OpenBLAS makes threads when NumPy is imported, which takes time, and how it adds depends on their number.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # imports leave no garbage, and looking for it takes a tenth of their time
     try:
         if sys.argv[1:2] == ["pod"]:

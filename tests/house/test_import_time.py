@@ -1,6 +1,7 @@
 """The command line starts without the heavy libraries."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -99,6 +100,23 @@ def test_the_version_is_printed_without_the_commands() -> None:
     assert done.stdout == f"sparring {__version__}\n"
     assert {name for name in names if name.startswith("orchestrator")} == {"orchestrator"}
     assert not names & {*HEAVY, "numpy", "pydantic", "typer"}
+
+
+def test_a_command_starts_no_thread_for_linear_algebra() -> None:
+    """NumPy's import makes one for each other processor, unless the variable is set; one that people set stays."""
+    program = (
+        "import os, sys; from orchestrator.__main__ import main; sys.argv[1:] = ['explain', 'deadline']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import numpy; print(); print(len(os.listdir('/proc/self/task')), os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    given = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    ours, theirs = (
+        subprocess.run([sys.executable, "-c", program], env=given | more, capture_output=True, text=True, check=True)
+        for more in ({}, {"OPENBLAS_NUM_THREADS": "2"})
+    )
+    assert ours.stdout.splitlines()[-1] == "1 1"
+    assert theirs.stdout.splitlines()[-1].endswith(" 2")
 
 
 @pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.application.baselines.training"])
