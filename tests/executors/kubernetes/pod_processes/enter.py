@@ -8,12 +8,12 @@ import ctypes
 import os
 import stat
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, FILTER = 38, 22, 2
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, FILTER, MS_BIND = 38, 22, 2, 4096
 RETURN_ALLOW = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
+C = ctypes.CDLL(None, use_errno=True)
 
 
 class Program(ctypes.Structure):
@@ -22,16 +22,21 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
+def called(name: str, *arguments: object) -> None:
+    """Calls a function of the C library, faster than a program of its own. Raises OSError."""
+    if getattr(C, name)(*(each.encode() if isinstance(each, str) else each for each in arguments)):
+        raise OSError(ctypes.get_errno(), name)
+
+
 def opened(prefix: Path) -> None:
     """Shows a folder to everybody in this mount namespace, where one above it is closed to others."""
     closed = [path for path in prefix.parents if not path.stat().st_mode & stat.S_IXOTH]
     if not closed:
         return
-    top, aside = closed[-1], Path("/proc/self/fd") / str(os.open(prefix, os.O_RDONLY | os.O_DIRECTORY))
-    os.set_inheritable(int(aside.name), True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "sparring-test", str(top)], check=True)
+    top, aside = closed[-1], os.open(prefix, os.O_RDONLY | os.O_DIRECTORY)
+    called("mount", "sparring-test", str(top), "tmpfs", 0, "mode=755")
     prefix.mkdir(parents=True)
-    subprocess.run(["mount", "--no-canonicalize", "--bind", str(aside), str(prefix)], check=True, close_fds=False)
+    called("mount", f"/proc/self/fd/{aside}", str(prefix), None, MS_BIND, None)
 
 
 def main(prefix: Path, user: int, command: list[str]) -> None:
@@ -41,10 +46,9 @@ def main(prefix: Path, user: int, command: list[str]) -> None:
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
-    c = ctypes.CDLL(None, use_errno=True)
     filtered = Program(1, RETURN_ALLOW)
-    if c.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or c.prctl(PR_SET_SECCOMP, FILTER, ctypes.byref(filtered), 0, 0):
-        raise OSError(ctypes.get_errno(), "no filter of system calls")
+    called("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    called("prctl", PR_SET_SECCOMP, FILTER, ctypes.byref(filtered), 0, 0)
     os.execv(command[0], command)  # noqa: S606  a list of arguments, as a runtime has it
 
 
