@@ -31,6 +31,7 @@ def stage(require) -> Iterator[Stage]:
         made.player, made.pictures = ASKING, 8
         made.limits = {"perturb_batch": 4, "classify_seconds": 30, "perturb_seconds": 60}
         made.settings = {"access": {"kind": "decision", "queries": 5, "batch": 8}, "replay": {"power": 0}}
+        made.settings["isolation"] = "round"  # fewer pods: query jobs are the same
         yield made
 
 
@@ -83,6 +84,7 @@ def test_questions_are_asked_again_in_pods_without_the_attack(stage) -> None:
     """The check at the end of a query job needs the defence alone, and its pods have no other player."""
     stage.settings["replay"] = {"power": 0.5, "cheat": 0.3}
     stage.players = ("attack_honest", "defence_honest")
+    halve_batches(stage)
     path = stage.contest()
     expected = stage.here(path)
     assert results_but_sandboxes(stage.play(path)) == results_but_sandboxes(expected)
@@ -135,6 +137,8 @@ def test_an_attack_that_is_out_of_memory_pays_and_its_defence_does_not(stage) ->
 def test_a_player_of_two_that_no_node_starts_pays_alone(stage) -> None:
     """The runtime refuses an attack, and a defence: their query jobs end, and whoever else was in them has no fault."""
     stage.players = ("attack_honest", "attack_overdraws", "defence_honest", "defence_dies")
+    halve_batches(stage)
+    stage.limits["restarts"] = 1
     path = stage.contest()
     expected = stage.here(path)
     refused = {"attack_overdraws", "defence_dies"}
