@@ -20,6 +20,7 @@ from orchestrator.intake import package_writer
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from tests import plain_player
+from tests.small_image import small_base_image
 
 from .conftest import BASE, Cup, names_in
 
@@ -228,7 +229,8 @@ def packed(engine, tmp_path_factory) -> Iterator[Path]:
         (folder / file.name).write_bytes(file.read_bytes())
     said = {"sparring": 1, "name": "imaged", "side": "attack", "image": TAG, "command": COMMAND}
     (folder / "submission.yaml").write_text(json.dumps(said))
-    (folder / "Dockerfile").write_text(f"{RECIPE}VOLUME /data\nCMD {json.dumps(COMMAND)}\n")
+    recipe = RECIPE.replace(BASE, small_base_image())  # an image is read and written whole
+    (folder / "Dockerfile").write_text(f"{recipe}VOLUME /data\nCMD {json.dumps(COMMAND)}\n")
     engine.images.build(path=str(folder), tag=TAG, network_mode="none", forcerm=True)
     workshop = load_plugin("sandboxes", "docker")(BackendSettings(folder)).image_store()
     yield package_writer.write_package(folder, folder / "imaged.sparring.tar", workshop, TAG).path
