@@ -65,6 +65,14 @@ def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = "file://
     driver.get_log("browser")
 
 
+def switch_scripts_off(driver: webdriver.Chrome) -> None:
+    """Has the current tab run no script of a page, like a browser whose user switched JavaScript off.
+
+    What the tests themselves ask a page still runs.
+    """
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+
+
 def wait(driver: webdriver.Chrome, found: Callable[[], Any], what: str) -> Any:
     """Waits until `found` returns a true value, and returns that. Fails with the message `what` after `PATIENCE`.
 

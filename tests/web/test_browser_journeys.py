@@ -1,8 +1,5 @@
 """People at a real browser: from the organizers' first link to a team, with scripts and without."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-
 import pytest
 
 from orchestrator.application.contests import seasons
@@ -11,33 +8,27 @@ from tests import chromium
 from .browsing import Person, serving
 
 
-@pytest.fixture
-def service(tmp_path):
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
     """A new contest that is served."""
-    seasons.create_contest(tmp_path / "cup", "tournament")
-    with serving(tmp_path / "cup") as served:
+    folder = tmp_path_factory.mktemp("journeys") / "cup"
+    seasons.create_contest(folder, "tournament")
+    with serving(folder) as served:
         yield served
 
 
 @pytest.fixture
-def person(require, tmp_path, service) -> Iterator:
-    """Returns `person(name, **preferences)`: somebody at a browser of their own."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
-    with ExitStack() as started:
-
-        def start(name: str, **preferences) -> Person:
-            driver = started.enter_context(chromium.browser(tmp_path / name, tmp_path, preferences))
-            return Person(driver, service)
-
-        yield start
+def person(running_browser, service, tmp_path):
+    """Somebody at a browser, who is nobody yet."""
+    chromium.start_afresh(running_browser, tmp_path, service.address)
+    return Person(running_browser, service)
 
 
 @pytest.mark.slow
-def test_the_first_link_makes_an_organizer(person, service):
+def test_the_first_link_makes_an_organizer(person):
     """Whoever opens it signs up by code, accepts, and organizes; the console stays empty on the way."""
-    olga = person("olga")
-    olga.go(service.organizer_link)
+    olga = person
+    olga.go(person.service.organizer_link)
     assert olga.heading() == "You are invited"
     olga.press("sign up")
     olga.sign_up("Olga", "olga@example.org")
@@ -54,7 +45,8 @@ def test_the_first_link_makes_an_organizer(person, service):
 @pytest.mark.slow
 def test_without_javascript(person):
     """Signing up, signing in and a form need no script; what would be loaded again says so."""
-    ada = person("ada", **{"profile.managed_default_content_settings.javascript": 2})
+    ada = person
+    chromium.switch_scripts_off(ada.driver)
     ada.sign_up("Ada", "ada@example.org")
     ada.sign_out()
     ada.sign_in("ada@example.org")

@@ -23,7 +23,6 @@ ANSWERS = {
     "box": {"left": 60, "top": 40, "right": 201, "bottom": 121},
     "statements": {"complete": True, "unoccluded": True, "real": True},
 }
-NO_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
 
 
 @pytest.fixture
@@ -252,23 +251,23 @@ def test_the_box_by_mouse_by_two_clicks_and_by_numbers(person, taken):
 
 
 @pytest.mark.slow
-def test_it_works_without_scripts(person, taken, tmp_path):
+def test_it_works_without_scripts(person, taken):
     """Native fields alone answer all questions, and no button is shown that would do nothing."""
-    with chromium.browser(tmp_path / "plain", tmp_path, NO_SCRIPTS) as driver:
-        plain = Person(driver, person.service)
-        plain.go(PAGE)
-        for name, value in BIRD.items():
-            driver.find_element(By.CSS_SELECTOR, f"[name='{name}'][value={value}]").send_keys(Keys.SPACE)
-        driver.find_element(By.CSS_SELECTOR, "button[type=submit]:not([name], .link)").send_keys(Keys.ENTER)
-        chromium.wait(driver, lambda: driver.find_elements(By.ID, "box"), "the second step")
-        assert not driver.find_element(By.CSS_SELECTOR, "#box button").is_displayed()
-        assert not driver.find_element(By.ID, "keys").is_displayed()
-        plain.fill(**EDGES)
-        for name in TRUE:
-            driver.find_element(By.CSS_SELECTOR, f"[name='{name}'][value=true]").send_keys(Keys.SPACE)
-        driver.find_element(By.NAME, "box.left").send_keys(Keys.ENTER)
-        assert await_kept(plain, taken) == [ANSWERS]
-        assert plain.console() == []
+    driver = person.driver
+    chromium.switch_scripts_off(driver)
+    person.go(PAGE)
+    for name, value in BIRD.items():
+        driver.find_element(By.CSS_SELECTOR, f"[name='{name}'][value={value}]").send_keys(Keys.SPACE)
+    driver.find_element(By.CSS_SELECTOR, "button[type=submit]:not([name], .link)").send_keys(Keys.ENTER)
+    chromium.wait(driver, lambda: driver.find_elements(By.ID, "box"), "the second step")
+    assert not driver.find_element(By.CSS_SELECTOR, "#box button").is_displayed()
+    assert not driver.find_element(By.ID, "keys").is_displayed()
+    person.fill(**EDGES)
+    for name in TRUE:
+        driver.find_element(By.CSS_SELECTOR, f"[name='{name}'][value=true]").send_keys(Keys.SPACE)
+    driver.find_element(By.NAME, "box.left").send_keys(Keys.ENTER)
+    assert await_kept(person, taken) == [ANSWERS]
+    assert person.console() == []
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from orchestrator.application.contests import roles, seasons
+from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.events import GradeGiven
 from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS
@@ -23,7 +25,6 @@ from tests.web import rating_contest
 
 pytestmark = pytest.mark.slow
 ITEMS = 20
-NO_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
 
 
 @contextmanager
@@ -70,13 +71,14 @@ class Person:
 
     def sign_up(self, name: str) -> str:
         """Signs up with the code that is in the log in place of a mail, and returns the person's id."""
+        written = re.compile(r"([A-Z0-9-]{6,12}) is your code")
+        before = len(written.findall(self.log.read_text()))
         self.open("/account/signup/")
         self.find("#id_email").send_keys(f"{name.lower()}@example.org")
         self.find("#id_name").send_keys(name + Keys.ENTER)
         field = self.find("#id_code")
-        written = re.compile(r"([A-Z0-9-]{6,12}) is your code")
-        code = chromium.wait(self.driver, lambda: written.findall(self.log.read_text()), "a code")
-        field.send_keys(code[-1] + Keys.ENTER)
+        codes = chromium.wait(self.driver, lambda: written.findall(self.log.read_text())[before:], "a code")
+        field.send_keys(codes[-1] + Keys.ENTER)
         # The window is asked: an element may be gone with its page before it says its text.
         text = "return document.querySelector('.masthead')?.innerText ?? ''"
         chromium.wait(self.driver, lambda: name in self.driver.execute_script(text), "signed in")
@@ -106,33 +108,64 @@ class Person:
         return found and found[1]
 
 
-@pytest.fixture
-def person(running_browser, tmp_path) -> Iterator[Person]:
-    """A rater who signed up in a browser, in a contest with a plan."""
-    folder, log, clock = tmp_path / "cup", tmp_path / "log", seasons.now
+@dataclass(frozen=True)
+class Site:
+    """A served contest with a plan, and each rater's session and id on the record, by name."""
+
+    folder: Path
+    address: str
+    log: Path
+    sessions: dict[str, str]
+    raters: dict[str, str]
+
+    def given(self, name: str) -> list[GradeGiven]:
+        """Returns the answers of a rater that are on record."""
+        ledger = ContestFolder(self.folder).ledger()
+        try:
+            found = [entry.event for entry in ledger.read() if isinstance(entry.event, GradeGiven)]
+        finally:
+            ledger.close()
+        return [each for each in found if each.rater == self.raters[name]]
+
+
+@pytest.fixture(scope="module")
+def site(running_browser, tmp_path_factory) -> Iterator[Site]:
+    """A contest whose raters signed up in a browser: one for each test."""
+    folder = tmp_path_factory.mktemp("rating") / "cup"
+    log, clock = folder.with_name("log"), seasons.now
     rating_contest.make_contest(folder, clock)
     with served(folder, log) as address:
-        somebody, port = Person(running_browser, address, log), int(address.rpartition(":")[2])
+        port, known, sessions = int(address.rpartition(":")[2]), {}, {}
         chromium.wait(running_browser, lambda: answers_at(port), "the service")
-        chromium.start_afresh(running_browser, tmp_path, address)
-        known = somebody.sign_up("Ada")
+        for name in ("Ada", "Ben", "Cleo"):
+            chromium.start_afresh(running_browser, folder.parent, address)
+            known[name] = Person(running_browser, address, log).sign_up(name)
+            sessions[name] = running_browser.get_cookie("session")["value"]
         with seasons.administer(folder) as admin:
-            roles.grant_role(admin, PersonRecord(id=known, name="Ada"), Role.RATER)
-        rating_contest.plan_for(folder, clock, [known])
-        yield somebody
+            for name, person in known.items():
+                roles.grant_role(admin, PersonRecord(id=person, name=name), Role.RATER)
+            raters = {name: rater_id(admin.folder.key(), person) for name, person in known.items()}
+        rating_contest.plan_for(folder, clock, known.values(), more=())
+        yield Site(folder, address, log, sessions, raters)
 
 
-def given(folder: Path) -> list[GradeGiven]:
-    """Returns the answers that are on record."""
-    ledger = ContestFolder(folder).ledger()
-    try:
-        return [entry.event for entry in ledger.read() if isinstance(entry.event, GradeGiven)]
-    finally:
-        ledger.close()
+@pytest.fixture
+def rater(running_browser, site, tmp_path) -> Callable[[str], Person]:
+    """Returns `rater(name)`: the rater of that name at the browser."""
+
+    def become(name: str) -> Person:
+        chromium.start_afresh(running_browser, tmp_path, site.address)
+        somebody = Person(running_browser, site.address, site.log)
+        somebody.open("/")
+        running_browser.add_cookie({"name": "session", "value": site.sessions[name], "path": "/"})
+        return somebody
+
+    return become
 
 
-def test_twenty_items_by_keyboard_alone(person, tmp_path, record_testsuite_property):
+def test_twenty_items_by_keyboard_alone(rater, site, record_testsuite_property):
     """Keys choose and send and take back; nothing is in the console; every answer is on record with its look."""
+    person = rater("Ada")
     person.open("/rate/next/")
     painted = []
     for number in range(ITEMS):
@@ -150,7 +183,7 @@ def test_twenty_items_by_keyboard_alone(person, tmp_path, record_testsuite_prope
             person.look()
             person.press("x", "n", Keys.ENTER)
             person.await_other(token)
-    answers = given(tmp_path / "cup")
+    answers = site.given("Ada")
     assert len(answers) == ITEMS + 1
     assert len({each.answer.token for each in answers}) == ITEMS
     assert (answers[3].answer.token, answers[3].answer.class_index) == (answers[2].answer.token, None)
@@ -160,8 +193,9 @@ def test_twenty_items_by_keyboard_alone(person, tmp_path, record_testsuite_prope
     assert person.driver.get_log("browser") == []
 
 
-def test_keys_can_be_switched_off(person):
+def test_keys_can_be_switched_off(rater):
     """The button switches them off for all pages (WCAG 2.1.4); while typing into the form they never work."""
+    person = rater("Ben")
     person.open("/rate/next/")
     person.look()
     person.find("#keys").click()
@@ -175,21 +209,16 @@ def test_keys_can_be_switched_off(person):
     assert person.driver.get_log("browser") == []
 
 
-def test_it_works_without_scripts(person, tmp_path):
+def test_it_works_without_scripts(rater, site):
     """Tab, Space and Enter of the browser itself answer three items, whose look the server measures."""
-    person.open("/rate/")
-    session = person.driver.get_cookie("session")
-    with chromium.browser(tmp_path / "plain", tmp_path, NO_SCRIPTS) as driver:
-        plain = Person(driver, person.address, person.log)
-        plain.open("/")
-        driver.add_cookie({"name": "session", "value": session["value"], "path": "/"})
-        plain.open("/rate/next/")
-        for _ in range(3):
-            token = plain.token()
-            assert not plain.find("#keys").is_displayed()
-            plain.find("input[name=class_index]").send_keys(Keys.SPACE)
-            plain.press(Keys.TAB, Keys.SPACE, Keys.ENTER)
-            plain.await_other(token)
-        assert driver.get_log("browser") == []
-    answers = given(tmp_path / "cup")
-    assert [(each.answer.class_index, each.answer.proper) for each in answers] == [(0, True)] * 3
+    person = rater("Cleo")
+    chromium.switch_scripts_off(person.driver)
+    person.open("/rate/next/")
+    for _ in range(3):
+        token = person.token()
+        assert not person.find("#keys").is_displayed()
+        person.find("input[name=class_index]").send_keys(Keys.SPACE)
+        person.press(Keys.TAB, Keys.SPACE, Keys.ENTER)
+        person.await_other(token)
+    assert person.driver.get_log("browser") == []
+    assert [(each.answer.class_index, each.answer.proper) for each in site.given("Cleo")] == [(0, True)] * 3
