@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nips2017"
-PICTURES = 16
+PICTURES = 10
 ATTACK, DEFENCE = "attack_noise_2017", "defence_means_2017"
 TWINS = {ATTACK: "noise_native", DEFENCE: "means_native"}
 PLAYERS = {
