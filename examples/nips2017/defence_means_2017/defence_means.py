@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
 
@@ -13,13 +12,13 @@ def main() -> None:
     parser.add_argument("--input_dir", type=Path)
     parser.add_argument("--output_file", type=Path)
     given = parser.parse_args()
-    means = np.loadtxt("means.csv", delimiter=",")  # [classes, values]
+    means = [[float(value) for value in line.split(",")] for line in Path("means.csv").read_text().splitlines()]
     with given.output_file.open("w") as file:
         for path in given.input_dir.iterdir():
             with Image.open(path) as picture:
-                pixels = np.asarray(picture.convert("L"), dtype=np.float64).ravel()
-            label = ((means - pixels) ** 2).sum(axis=1).argmin()
-            file.write(f"{path.name},{label}\n")
+                pixels = picture.convert("L").tobytes()
+            distances = [sum((a - b) ** 2 for a, b in zip(mean, pixels, strict=True)) for mean in means]
+            file.write(f"{path.name},{distances.index(min(distances))}\n")
 
 
 if __name__ == "__main__":
