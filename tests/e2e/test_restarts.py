@@ -158,7 +158,7 @@ def test_a_kill_gives_a_whole_new_deadline_for_its_step_alone(counted) -> None:
         # The next question, or the end of the round where the order has this one last.
         assert min((later for _, later, _ in after if later > when), default=end) - when >= DEADLINE
     again = Counter((who, pictures) for who, _, pictures in before + after if pictures != speck)
-    assert max(again.values()) == 2
+    assert max(again.values()) <= 2
     lost = {(who, pictures) for who, _, pictures in before if who == "defence_stuck"}
     assert {question for question, times in again.items() if times == 2} <= lost
 

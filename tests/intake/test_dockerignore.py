@@ -1,12 +1,11 @@
 """.dockerignore: the same files stay out as with the engine's own client."""
 
-import posixpath
 import sys
 import time
 from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import Rejected
@@ -14,7 +13,12 @@ from orchestrator.intake import dockerignore
 from orchestrator.intake.dockerignore import DockerIgnore
 
 PARTS = st.text(st.sampled_from("ab.*?"), min_size=1, max_size=4)
-NAMES = st.lists(st.text(st.sampled_from("ab."), min_size=1, max_size=3), min_size=1, max_size=4)
+NAMES = st.text(st.sampled_from("ab."), min_size=1, max_size=3)
+
+
+def is_clean(part: str) -> bool:
+    """Returns whether a part of a path is neither a folder's name for itself or its parent, nor has two stars."""
+    return part not in {".", ".."} and "**" not in part
 
 
 @pytest.mark.parametrize(
@@ -43,18 +47,15 @@ def test_patterns_mean_what_the_reference_says(lines, ignored, kept) -> None:
 
 
 @pytest.mark.slow
-@given(st.lists(st.tuples(st.booleans(), st.lists(PARTS | st.just("**"), min_size=1, max_size=3)), max_size=4), NAMES)
+@given(
+    # The library differs from Go in stars beside other characters of a part, and in paths that are not clean.
+    st.lists(st.tuples(st.booleans(), st.lists(PARTS.filter(is_clean), min_size=1, max_size=3)), max_size=4),
+    st.lists(NAMES.filter(is_clean), min_size=1, max_size=4),
+)
 def test_it_agrees_with_the_engines_library(patterns, name) -> None:
     """The Python client of the engine decides the same for any patterns of stars and names."""
     reference = pytest.importorskip("docker.utils.build").PatternMatcher
     lines = [("!" if back else "") + "/".join(parts) for back, parts in patterns]
-    for line in lines:
-        # The library differs from Go in these: stars beside other characters of a part, and paths that are not clean.
-        parts = line.removeprefix("!").split("/")
-        assume(all("**" not in part or part == "**" for part in parts))
-        assume(posixpath.normpath("/".join(parts)) == "/".join(parts) and ".." not in parts and "." not in parts)
-        assume("**" not in parts)
-    assume("." not in name and ".." not in name)
     assert DockerIgnore("\n".join(lines))(PurePosixPath(*name)) == reference(lines).matches("/".join(name))
 
 
