@@ -247,7 +247,7 @@ def _built(context: Path, words: list[str]) -> str:
     """Builds a player's image and returns its tag."""
     tag = f"{IMAGE}:{context.name}-{'-'.join(words)}"
     command = json.dumps(["python", "/player/player.py", *words])
-    (context / "Dockerfile").write_text(f"FROM {small_base_image()}\nCOPY *.py /player/\nCMD {command}\n")
+    (context / "Dockerfile").write_text(f"FROM {small_base_image(numpy=True)}\nCOPY *.py /player/\nCMD {command}\n")
     subprocess.run(
         ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
         check=True,

@@ -66,7 +66,7 @@ def test_image(engine, require) -> str:
     """An image with python3."""
     if not engine.images.list(BASE):
         require("docker", f"there is no {BASE}: make images")
-    return small_base_image()
+    return small_base_image(numpy=True)
 
 
 @pytest.fixture(scope="session")

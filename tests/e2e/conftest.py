@@ -104,7 +104,8 @@ class Lab:
     def _image(self, side: str, behaviour: str) -> str:
         tag = f"{IMAGE}:{side}-{behaviour}"
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM {small_base_image()}\nCOPY *.py /player/\nCMD {command}\n"
+        base = small_base_image(numpy=not self._is_plain(behaviour))
+        recipe = f"FROM {base}\nCOPY *.py /player/\nCMD {command}\n"
         context = Path(tempfile.mkdtemp(dir=self.folder))
         self._copy_player(behaviour, context)
         (context / "Dockerfile").write_text(recipe)
@@ -116,9 +117,12 @@ class Lab:
         )
         return tag
 
+    def _is_plain(self, behaviour: str) -> bool:
+        """Returns whether a player without NumPy behaves like this."""
+        return self.player == PLAYER and behaviour in plain_player.BEHAVIOURS
+
     def _copy_player(self, behaviour: str, folder: Path) -> None:
-        plain = self.player == PLAYER and behaviour in plain_player.BEHAVIOURS
-        for file in plain_player.FILES if plain else (self.player,):
+        for file in plain_player.FILES if self._is_plain(behaviour) else (self.player,):
             shutil.copy(file, folder / ("protocol.py" if file.stem == "protocol" else "player.py"))
 
 

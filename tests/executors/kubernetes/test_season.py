@@ -73,8 +73,9 @@ class Season:
         folder.mkdir(parents=True)
         shutil.copy(PLAYER, folder / "player.py")
         command = json.dumps(["python", "player.py", side, behaviour])
+        base = small_base_image(numpy=True)
         (folder / "Dockerfile").write_text(
-            f"FROM {small_base_image()}\nLABEL test={self.mark}\nWORKDIR /player\nCOPY player.py .\nCMD {command}\n"
+            f"FROM {base}\nLABEL test={self.mark}\nWORKDIR /player\nCOPY player.py .\nCMD {command}\n"
         )
         subprocess.run(
             ["docker", "build", "--quiet", "--network", "none", "--tag", self.tag(name), str(folder)],
