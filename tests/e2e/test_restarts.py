@@ -159,8 +159,13 @@ def test_a_kill_gives_a_whole_new_deadline_for_its_step_alone(counted) -> None:
         assert min((later for _, later, _ in after if later > when), default=end) - when >= DEADLINE
     again = Counter((who, pictures) for who, _, pictures in before + after if pictures != speck)
     assert max(again.values()) <= 2
-    lost = {(who, pictures) for who, _, pictures in before if who == "defence_stuck"}
-    assert {question for question, times in again.items() if times == 2} <= lost
+    processes = [line.split()[1] for line in (counted.folder / "asked.log").read_text("ascii").splitlines()]
+    lost = {
+        (who, pictures)
+        for (who, _, pictures), process in zip(before, processes, strict=False)
+        if process == processes[len(before) - 1] and pictures != speck
+    }
+    assert {question for question, times in again.items() if times == 2} == lost
 
 
 @pytest.mark.parametrize("kept", [1, 3])
