@@ -118,7 +118,7 @@ class PlayerPool:
         self._context, self._submission, self._job, self._device = context, submission, job, device
         self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
         self._repeated_seed: int | None = None
-        self._started_seed: int | None = None
+        self._started_seed: int | None = None  # of the latest start, also one ahead; None if it had no sandbox
         self._exits: list[SandboxExit] = []
         self._prestart_allowed = prestart_allowed
         self._active: Player | None = None

@@ -167,7 +167,7 @@ class DockerBackend(ImageBackend):
             self._engine.host(),
             masked_paths=masked_paths.masked_paths(gpu=spec.device is not None),
             constants=constants,
-            hosts=self._constants.hosts() if spec.policy.network is Network.NONE else "",
+            hosts=self._constants.hosts() if spec.policy.network is Network.NONE else (),
         )
 
     def _create_sandbox(self, spec: SandboxSpec, host: HostLimits, *, fifos: bool) -> Sandbox:

@@ -17,7 +17,6 @@ from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import SandboxSpec
 from orchestrator.sandboxes.docker import player_fifos
 from orchestrator.sandboxes.linux import seccomp
-from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH
 from orchestrator.sandboxes.linux.host_limits import (
     HOME,
     MAX_PENDING_SIGNALS,
@@ -118,8 +117,7 @@ def _host_config(spec: SandboxSpec, uid: int, host: HostLimits) -> dict[str, Any
         "AutoRemove": False,
         "DeviceRequests": _device_requests(spec.device),
     }
-    hosts = ((HOSTS_PATH, host.hosts),) if host.hosts else ()
-    if mounts := (*(host.constants if policy.masked_proc else ()), *host.pipes, *hosts):
+    if mounts := (*(host.constants if policy.masked_proc else ()), *host.pipes, *host.hosts):
         config["Mounts"] = [_read_only_bind(place, source) for place, source in mounts]
     if host.cgroup1:
         config["MemorySwappiness"] = 0

@@ -17,7 +17,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.base import SandboxSpec
 from orchestrator.sandboxes.linux import seccomp
-from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH, MountSources
+from orchestrator.sandboxes.linux.constant_files import MountSources
 from orchestrator.sandboxes.linux.host_limits import (
     HOME,
     MAX_PENDING_SIGNALS,
@@ -68,8 +68,7 @@ class RequestedPolicy:
     @property
     def mounts(self) -> MountSources:
         """All bind mounts from this machine, sorted; each is read-only."""
-        hosts = ((HOSTS_PATH, self.host.hosts),) if self.host.hosts else ()
-        return tuple(sorted((*self.constants, *self.host.pipes, *hosts)))
+        return tuple(sorted((*self.constants, *self.host.pipes, *self.host.hosts)))
 
     @property
     def masked_paths(self) -> tuple[str, ...]:

@@ -44,10 +44,10 @@ class ConstantFiles:
                 (place, _write(folder / Path(place).name, text)) for place, text in constant_texts(memory, self._cpus())
             )
 
-    def hosts(self) -> str:
-        """Returns the file to mount at /etc/hosts; empty after `unseen` was called."""
+    def hosts(self) -> MountSources:
+        """Returns the mount of /etc/hosts; none after `unseen` was called."""
         with self._lock:
-            return "" if self._unseen else _write(self._made_folder() / "etc" / "hosts", HOSTS)
+            return () if self._unseen else ((HOSTS_PATH, _write(self._made_folder() / "etc" / "hosts", HOSTS)),)
 
     def unseen(self) -> None:
         """Turns the files off, because the engine has another file system and cannot mount them."""

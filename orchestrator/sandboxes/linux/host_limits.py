@@ -18,7 +18,7 @@ class HostLimits:
     `cgroupfs`: the engine makes control groups itself and takes a parent by its path (otherwise systemd makes them).
     `masked_paths` are the paths below /proc and /sys that players do not see on this kernel, and `constants` the files
     that replace some of them (see the modules of these names). `pipes` are the mounts of a player's FIFOs, if it has
-    them (see `player_fifos`). `hosts` is the file that is mounted at /etc/hosts, empty if the engine makes one itself.
+    them (see `player_fifos`). `hosts` is the mount of /etc/hosts, empty if the engine makes that file itself.
     """
 
     cpus: int
@@ -29,7 +29,7 @@ class HostLimits:
     masked_paths: tuple[str, ...] = ()
     constants: MountSources = ()
     pipes: MountSources = ()
-    hosts: str = ""
+    hosts: MountSources = ()
 
     @property
     def hidden(self) -> tuple[str, ...]:

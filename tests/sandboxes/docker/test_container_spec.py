@@ -59,7 +59,7 @@ def test_a_player_with_fifos_has_none_of_the_engines_pipes():
 
 def test_with_a_hosts_file_the_engine_makes_no_network():
     """The file is mounted read-only; without one the engine makes its network `none` and its own file."""
-    made = options(host=replace(HOST, hosts="/files/hosts"))
+    made = options(host=replace(HOST, hosts=(("/etc/hosts", "/files/hosts"),)))
     assert made["NetworkDisabled"] is True
     assert made["HostConfig"]["NetworkMode"] == "none"
     bind = {"Type": "bind", "Source": "/files/hosts", "Target": "/etc/hosts", "ReadOnly": True}

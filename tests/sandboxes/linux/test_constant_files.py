@@ -45,7 +45,9 @@ def test_they_are_the_same_files_for_the_same_limits_and_go_with_their_keeper() 
     constants = ConstantFiles()
     first = constants.sources(MEMORY)
     assert constants.sources(MEMORY) == first
-    assert "localhost" in Path(constants.hosts()).read_text()
+    [(place, source)] = constants.hosts()
+    assert place == "/etc/hosts"
+    assert "localhost" in Path(source).read_text()
     assert not {source for _, source in first} & {source for _, source in constants.sources(2 * MEMORY)}
     folder = Path(first[0][1]).parents[1]
     shutil.rmtree(folder)
@@ -61,7 +63,7 @@ def test_there_are_none_where_the_engine_does_not_see_them() -> None:
     constants = ConstantFiles()
     constants.unseen()
     assert constants.sources(MEMORY) == ()
-    assert constants.hosts() == ""
+    assert constants.hosts() == ()
 
 
 def test_what_a_killed_orchestrator_left_is_removed(tmp_path, monkeypatch) -> None:
