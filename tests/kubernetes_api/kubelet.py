@@ -245,10 +245,14 @@ class Kubelets:
                 raise
 
     def lose(self, node: str, *, kill: bool) -> None:
-        """Loses a node: its kubelet reports nothing, and with `kill` its processes end."""
+        """Loses a node: its kubelet reports nothing, and with `kill` its processes end, also one that starts now."""
         self._lost.add(node)
+        if kill:
+            self._loop.add(self._kill_all_on, node)
+
+    def _kill_all_on(self, node: Hashable) -> None:
         for run in list(self._runs.values()):
-            if run.node == node and kill:
+            if run.node == node:
                 self._kill_processes(run)
 
     def find_again(self, node: str) -> None:

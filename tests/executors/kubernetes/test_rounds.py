@@ -174,7 +174,7 @@ def test_an_api_server_in_trouble(stage):
     def trouble() -> None:
         faults, turn = stage.cluster.faults, 0
         faults.retry_after = 0
-        while not over.wait(0.2):
+        while not over.wait(0.02):
             if len(faults.seen) < turn:  # the last one has met nobody yet
                 continue
             turn += 1

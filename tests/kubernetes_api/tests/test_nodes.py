@@ -5,6 +5,8 @@ Taints and Tolerations; Nodes; Disruptions ("Pod disruption conditions"); Node S
 handling"); Persistent Volumes; Runtime Class; Pod Priority and Preemption.
 """
 
+import signal
+
 import pytest
 
 from tests.kubernetes_api import Cluster, Fakes, Node, eventually
@@ -238,6 +240,21 @@ def test_a_node_that_comes_back_in_time_changes_nothing(lost, clock) -> None:
     lost.settle()
     assert "taints" not in lost.read("nodes", "node-1")["spec"]
     assert conditions(lost.read("jobs", "a", group="batch"))["Failed"] == "BackoffLimitExceeded"
+
+
+def test_a_process_that_starts_while_its_node_is_lost_ends_with_it(timed, hook, monkeypatch) -> None:
+    """The node is lost after its kubelet has noted the start, and before there is a process."""
+    processes = []
+
+    def start(spec, pod):
+        timed.nodes.lose("node-1")
+        processes.append(hook(spec, pod))
+        return processes[-1]
+
+    monkeypatch.setattr(timed.kubelets, "_hook", start)
+    create(Http(timed.url), "p", container(code=None))
+    eventually(lambda: processes, "a process")
+    assert processes[0].wait() == -signal.SIGKILL
 
 
 def test_a_node_that_comes_back_late_obeys(timed, clock) -> None:
