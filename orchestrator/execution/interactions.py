@@ -38,10 +38,9 @@ _ARRAYS = ("answers", "margins", "answer_times", "refused", "late", "sandbox", "
 class QuestionPlan:
     """How a run of questions is asked: limits, pictures per question, and seconds of silence before some pictures.
 
-    `fresh_sandbox_each` gives every question a sandbox of its own (isolation `picture`). `prestart_next` says that
-    another run follows in a fresh sandbox, which may start meanwhile. `scored` says that these are questions of play: a
-    fault is charged to a picture only if it is the picture's own. The questions of a determinism check are asked once,
-    whatever happens. `seeds` has one seed for each picture if a defence may use randomness (U13).
+    `fresh_sandbox_each` gives every question a sandbox of its own (isolation `picture`). `scored` says that these are
+    questions of play: a fault is charged to a picture only if it is the picture's own. The questions of a determinism
+    check are asked once, whatever happens. `seeds` has one seed for each picture if a defence may use randomness (U13).
     """
 
     limits: Limits
@@ -49,7 +48,6 @@ class QuestionPlan:
     pauses: Mapping[int, float] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
     fresh_sandbox_each: bool = False
-    prestart_next: bool = False
     scored: bool = False
     seeds: Sequence[int] | None = None
 
@@ -239,11 +237,11 @@ class _QuestionRun(ABC, Generic[_Reply]):
             self._record_reply(reply, part)
 
     def _prepare_question(self, part: slice) -> float:
-        """Pauses before a question, prestarts the next sandbox if one is sure to be needed, and returns the time."""
+        """Pauses before a question, prestarts the next sandbox if each question has its own, and returns the time."""
         self.ready_at = self.clock() - self.outcome.elapsed if self.ready_at is None else self.ready_at
         # The player runs during the pause, which tests whether its answers depend on time.
         self.questions.pause_before(part.start)
-        if self.questions.prestart_next or (self.questions.fresh_sandbox_each and part.stop < len(self.pictures)):
+        if self.questions.fresh_sandbox_each and part.stop < len(self.pictures):
             self.pool.prestart()
         return self.clock()
 

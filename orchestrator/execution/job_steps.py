@@ -30,6 +30,8 @@ from orchestrator.ledger.stores.base import Blobs, put_array
 
 QUESTIONS_PER_STEP = 100
 """Questions to a defence between two entries in the ledger, in whole batches."""
+MAX_SESSIONS_AHEAD = 2
+"""For how many planned sessions of a determinism check sandboxes may start before their turn."""
 
 FinishedSteps = dict[int, events.StepFinished]
 """The recorded steps of the job by number. It grows while the job is played."""
@@ -202,19 +204,16 @@ class JobSteps:
     def _play_session(self, number: int, play: DefencePlay, session: ReplaySession) -> StepResult:
         context = self._context
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
-        questions = QuestionPlan(
-            context.limits,
-            session.batch,
-            session.pauses,
-            context.cancelled.wait,
-            prestart_next=session.is_followed,
-        )
+        questions = QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
         # A defence that recognises the copy and stalls in it answers from its own image: this control shows that.
         self._pool.runs_from_copy = session.purpose is not SessionPurpose.TRIGGER_CONTROL
         if session.is_diagnostic:
+            self._pool.discard_prestarted()  # what gave up in planned sessions left theirs
             resumed = self._resumed_step
             before = len(resumed.faults) if resumed is not None and resumed.step == number else 0
             self._pool.budget = FaultBudget.for_determinism_check(context.limits, before)
+        if session.planned_after and not self._pool.budget.exhaustion_reason:
+            self._pool.prestart(1 + min(session.planned_after, MAX_SESSIONS_AHEAD))
         answers, _ = self._ask_defence(number, questions, pictures)
         answers.faults += self._pool.retire_player()
         arrays: dict[str, NDArray[Any]] = {

@@ -1,6 +1,7 @@
-"""Starts the players of one job one after another, the next one in advance where that is allowed, and ends them."""
+"""Starts the players of one job one after another, the next ones in advance where that is allowed, and ends them."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -81,6 +82,22 @@ def end_player(stop: Callable[[], Exit], exits: list[SandboxExit], fault: BaseEx
     exits.append(SandboxExit(player_exit, reason))
 
 
+class _PlayerStart:
+    """The start of one player. Starts overlap, but sandboxes are made, and seeds drawn, in the order of the starts."""
+
+    def __init__(self, previous: "_PlayerStart | None" = None) -> None:
+        self.player: Future[Player] = Future()
+        self.seed: int | None = None  # as long as there is no sandbox, also if none could be made
+        self.has_sandbox_or_failed = threading.Event()
+        self._previous = previous
+
+    def wait_for_turn(self) -> None:
+        """Waits until the previous start has a sandbox with a seed, or failed."""
+        if self._previous is not None:
+            self._previous.has_sandbox_or_failed.wait()
+            self._previous = None
+
+
 class PlayerPool:
     """Starts the players of a job, returns the active one, and ends them.
 
@@ -90,7 +107,7 @@ class PlayerPool:
         job: the job's id, under which the backend knows the sandboxes.
         draw_seed: returns the seed of each new sandbox of a defence; all sandboxes of an attack get the same seed.
         device: the UUID of the GPU that they may use.
-        prestart_allowed: whether a second sandbox may live while one plays (never on a GPU).
+        prestart_allowed: whether other sandboxes may live while one plays (never on a GPU).
         fresh_copy: the copy of the submission's image to start instead, with files that the kernel has not cached; see
             `runs_from_copy`.
         wrap_sandbox: wraps every sandbox, to record the conversation.
@@ -118,11 +135,10 @@ class PlayerPool:
         self._context, self._submission, self._job, self._device = context, submission, job, device
         self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
         self._repeated_seed: int | None = None
-        self._started_seed: int | None = None  # of the latest start, also one ahead; None if it had no sandbox
         self._exits: list[SandboxExit] = []
         self._prestart_allowed = prestart_allowed
         self._active: Player | None = None
-        self._prestarted: Future[Player] | None = None
+        self._prestarted: deque[_PlayerStart] = deque()
         self._replacement_due = False
         self._closed = False
         self._lock = threading.Lock()
@@ -153,9 +169,26 @@ class PlayerPool:
             SubmissionFault: the player did not get ready. Its sandbox was ended and its exit recorded.
             InfrastructureFault: the sandbox could not be started, or was lost.
         """
-        context, limits = self._context, self._context.limits
-        self._started_seed = None
+        return self._start_player(_PlayerStart())
+
+    def _start_player(self, start: _PlayerStart) -> Player:
         attack = self._submission.side is Side.ATTACK
+        try:
+            start.wait_for_turn()
+            player = self._start_sandbox()
+            start.seed = self._context.attack_seed(self._submission) if attack else self._next_seed()
+        finally:
+            start.has_sandbox_or_failed.set()
+        try:
+            self._get_ready(player, start.seed)
+        except BaseException as fault:
+            end_player(player.stop, self._exits, fault)
+            raise
+        return player
+
+    def _start_sandbox(self) -> Player:
+        """Starts a sandbox and returns its player, to which nothing was sent."""
+        context = self._context
         spec = SandboxSpec(
             image=self._image(),
             policy=context.policy,
@@ -167,32 +200,29 @@ class PlayerPool:
             Role(self._submission.side.value),
             len(context.task.classes),
             context.payload_limit,
-            queries=context.queries_header() if attack else None,
+            queries=context.queries_header() if self._submission.side is Side.ATTACK else None,
         )
-        sandbox = self._wrap_sandbox(context.backend.start(spec))
-        player = Player(
-            sandbox,
+        return Player(
+            self._wrap_sandbox(context.backend.start(spec)),
             session,
             context.clock,
             context.cancelled.is_set,
             self.ambiguous_exits,
             decides_by_scores=context.decides_by_scores,
         )
-        seed = context.attack_seed(self._submission) if attack else self._next_seed()
+
+    def _get_ready(self, player: Player, seed: int) -> None:
+        """Sends `hello` and waits for `ready`."""
+        context, limits = self._context, self._context.limits
+        attack = self._submission.side is Side.ATTACK
         step = (
             (limits.perturb_seconds, limits.perturb_batch)
             if attack
             else (limits.classify_seconds, limits.classify_batch)
         )
-        self._started_seed = seed
-        try:
-            player.say_hello(context.task_header(), context.limits_header(*step), seed)
-            if not attack:
-                self._require_gradients(player)
-        except BaseException as fault:
-            end_player(player.stop, self._exits, fault)
-            raise
-        return player
+        player.say_hello(context.task_header(), context.limits_header(*step), seed)
+        if not attack:
+            self._require_gradients(player)
 
     def _image(self) -> Image:
         if self._fresh_copy is not None and self.runs_from_copy:
@@ -215,14 +245,13 @@ class PlayerPool:
         """Whether the next question goes to a running player, and not to a fresh one."""
         return self._active is not None
 
-    def prestart(self) -> None:
-        """Starts the next player in the background, if that is allowed and none is waiting yet."""
+    def prestart(self, count: int = 1) -> None:
+        """Starts players in the background, if that is allowed, until `count` of them are waiting to be acquired."""
         with self._lock:
-            if not self._prestart_allowed or self._prestarted is not None or self._closed:
-                return
-            coming: Future[Player] = Future()
-            threading.Thread(target=self._start_into, args=(coming,), name="player-prestart").start()
-            self._prestarted = coming  # only now: if no thread can be started, nothing would fulfil the future
+            while self._prestart_allowed and not self._closed and len(self._prestarted) < count:
+                start = _PlayerStart(self._prestarted[-1] if self._prestarted else None)
+                threading.Thread(target=self._start_into, args=(start,), name="player-prestart").start()
+                self._prestarted.append(start)  # only now: without a thread nothing would fulfil the future
 
     @property
     def replacement_due(self) -> bool:
@@ -270,29 +299,37 @@ class PlayerPool:
         end_player(player.stop, self._exits, fault)
         return [] if fault is None else [fault_record(fault)]
 
+    def discard_prestarted(self) -> None:
+        """Ends the players that were started in the background and not acquired."""
+        with self._lock:
+            waiting, self._prestarted = self._prestarted, deque()
+        with ExitStack() as ending:  # ends the others even if one cannot be ended
+            for start in waiting:
+                if start.player.exception() is None:
+                    ending.callback(end_player, start.player.result().stop, self._exits)
+
     def close(self) -> None:
-        """Ends the active and the prestarted player, and prestarts no more until the next attempt."""
+        """Ends the active and the prestarted players, and prestarts no more until the next attempt."""
         with self._lock:
             self._closed = True
-            waiting, self._prestarted = self._prestarted, None
         player, self._active = self._active, None
-        with ExitStack() as ending:  # ends the other one even if one cannot be ended
-            if waiting is not None and waiting.exception() is None:
-                ending.callback(end_player, waiting.result().stop, self._exits)
+        with ExitStack() as ending:
+            ending.callback(self.discard_prestarted)
             if player is not None:
                 ending.callback(end_player, player.stop, self._exits)
 
     def _take_prestarted_or_start(self) -> Player:
         with self._lock:
-            waiting, self._prestarted = self._prestarted, None
+            prestarted = self._prestarted.popleft() if self._prestarted else None
+        start = prestarted or _PlayerStart()
         try:
-            return waiting.result() if waiting is not None else self.start_player()
+            return start.player.result() if prestarted else self._start_player(start)
         finally:
-            if self._started_seed is not None:
-                self.latest_seed = self._started_seed
+            if start.seed is not None:
+                self.latest_seed = start.seed
 
-    def _start_into(self, future: "Future[Player]") -> None:
+    def _start_into(self, start: _PlayerStart) -> None:
         try:
-            future.set_result(self.start_player())
+            start.player.set_result(self._start_player(start))
         except BaseException as error:  # noqa: BLE001  raised where the player is acquired
-            future.set_exception(error)
+            start.player.set_exception(error)

@@ -8,7 +8,7 @@ without what it depended on.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,21 +81,23 @@ def draw_sample(play: DefencePlay, design: SamplingDesign, rng: np.random.Genera
     return play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
 
 
-def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Generator) -> Iterator[ReplaySession]:
-    """Yields the planned sessions for a sample; every drawn question is asked again at the end of its session."""
+def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Generator) -> list[ReplaySession]:
+    """Returns the planned sessions for a sample; every drawn question is asked again at the end of its session."""
+    sessions = []
     if play.mixes_versions:
         for wave in split_by_version(sample):
             shuffled = wave[rng.permutation(len(wave))]
-            yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, shuffled]), play.batch)
+            sessions.append(ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, shuffled]), play.batch))
     else:
         shuffled = one_version_first(sample, play.clean_cell, rng)
         again = shuffled[_rows_in(shuffled, sample)]
-        yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, again]), play.batch)
+        sessions.append(ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, again]), play.batch))
     twin = play.sandboxes[int(rng.integers(len(play.sandboxes)))]
     count = power.round_up(power.SAME_ORDER_QUESTIONS, play.batch)
-    yield ReplaySession(SessionPurpose.SAME_ORDER, twin[:count, :2], play.batch)
+    sessions.append(ReplaySession(SessionPurpose.SAME_ORDER, twin[:count, :2], play.batch))
     if play.batch > 1:
-        yield ReplaySession(SessionPurpose.SINGLE, sample[: power.SINGLE_QUESTIONS])
+        sessions.append(ReplaySession(SessionPurpose.SINGLE, sample[: power.SINGLE_QUESTIONS]))
+    return [replace(session, planned_after=len(sessions) - place) for place, session in enumerate(sessions, 1)]
 
 
 def one_version_first(sample: Questions, clean: int, rng: np.random.Generator) -> Questions:

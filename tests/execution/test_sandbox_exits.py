@@ -246,8 +246,8 @@ def test_a_player_that_never_starts_holds_up_one_step(stage) -> None:
     assert record.round.closed
 
 
-def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
-    """Closing ends both sandboxes of a job, also where the engine fails to end the first."""
+def test_the_waiting_players_are_ended_even_if_another_cannot_be() -> None:
+    """Closing ends all sandboxes of a job, also where the engine fails to end the first."""
     ended = []
 
     class Unendable:
@@ -259,14 +259,13 @@ def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
             ended.append(self)
             return Exit(Ending.STOPPED)
 
-    players = iter([Unendable(), Waiting()])
+    players = iter([Unendable(), Waiting(), Waiting()])
     pool = ScriptedPool(lambda: next(players), prestart_allowed=True)
     pool.acquire_player()
-    pool.prestart()
-    pool._prestarted.result()
+    pool.prestart(2)
     with pytest.raises(SandboxLost):
         pool.close()
-    assert len(ended) == 1
+    assert len(ended) == 2
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_the_first_session_begins_so() -> None:
     play = Laboratory(Honest, Gallery.drawn(2, cells=3, pictures=300), 2).play()
     chance = np.random.default_rng(2)
     sample = planned_replays.draw_sample(play, SamplingDesign(), chance)
-    session = next(planned_replays.planned_sessions(play, sample, chance))
+    session = planned_replays.planned_sessions(play, sample, chance)[0]
     assert session.purpose is SessionPurpose.SHUFFLED
     pictures = len(set(sample[:, 1].tolist()))
     assert len(set(session.questions[:pictures, 1].tolist())) == pictures

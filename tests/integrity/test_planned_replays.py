@@ -94,7 +94,7 @@ def test_what_is_planned(isolation, batch) -> None:
     play = lab.play()
     chance = np.random.default_rng(2)
     sample = planned_replays.draw_sample(play, SamplingDesign(), chance)
-    planned = list(planned_replays.planned_sessions(play, sample, chance))
+    planned = planned_replays.planned_sessions(play, sample, chance)
     shuffled = [session for session in planned if session.purpose is SessionPurpose.SHUFFLED]
     assert rows(sample) <= set().union(*(rows(session.questions) for session in shuffled))
     for session in shuffled:
@@ -107,7 +107,7 @@ def test_what_is_planned(isolation, batch) -> None:
     alone = [session for session in planned if session.purpose is SessionPurpose.SINGLE]
     assert [session.batch for session in planned] == [batch] * (len(planned) - len(alone)) + [1] * len(alone)
     assert len(alone) == (batch > 1)
-    assert not planned[-1].is_followed
+    assert [session.planned_after for session in planned] == list(reversed(range(len(planned))))
     if isolation is Isolation.ROUND:
         for session in shuffled:
             assert len(rows(session.questions)) == len(set(session.questions[:, 1].tolist()))
