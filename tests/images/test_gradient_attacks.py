@@ -162,17 +162,16 @@ def test_networks_read_photographs_as_the_reference_says(models, reference, phot
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("case", [("clean", "fgsm", 21), ("fgsm_at", "bim", 349)], ids=str)
-def test_counts_on_photographs_are_the_reference_numbers(attacks, models, reference, photographs, case):
-    """With epsilon 8 in batches of 64, as many of 1000 pictures stay correct as model.json says.
+def test_the_count_on_photographs_is_the_reference_number(attacks, models, reference, photographs):
+    """After FGSM with epsilon 8, in batches of 64, 21 of 1000 pictures stay correct, as model.json says.
 
     Up to two: processors add in different orders, so a picture on the boundary may change its side on another machine.
+    tests/e2e/test_truth.py has the other attacks and networks.
     """
-    name, attack, expected = case
-    (pixels, labels), network, move = photographs, reference(name), getattr(attacks, attack)
+    (pixels, labels), network = photographs, reference("clean")
     batches = [slice(start, start + 64) for start in range(0, len(pixels), 64)]
-    made = np.concatenate([move(network, pixels[batch], labels[batch], 8) for batch in batches])
-    assert abs(correct(models, network, made, labels) - expected) <= 2
+    made = np.concatenate([attacks.fgsm(network, pixels[batch], labels[batch], 8) for batch in batches])
+    assert abs(correct(models, network, made, labels) - 21) <= 2
 
 
 def test_importing_the_attacks_leaves_the_pipes_alone(attacks, capfd):
