@@ -26,7 +26,7 @@ from orchestrator.execution.job_steps import JobSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool, SandboxExit, child_process_oom_faults
 from orchestrator.execution.query_steps import OrganizerQuerySteps, SubmittedQuerySteps, UnstartedDefenceSteps
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.executors.base import Emit
+from orchestrator.executors.base import Emit, FreeSlot, keep_slot
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.logs import get_logger
@@ -71,6 +71,7 @@ class JobRunner:
             self._pool.latest_seed = partial_step.seed
         self._begin_attempt(finished)
         self._running = False
+        self._free_slot: FreeSlot = keep_slot
         self._deferred_events: tuple[events.StepFinished, ...] = ()
         self._log = _log.bind(
             contest=context.contest,
@@ -139,10 +140,11 @@ class JobRunner:
                 pool.close()
             self._discard_copy()
 
-    def run(self, emit: Emit) -> None:
+    def run(self, emit: Emit, free_slot: FreeSlot = keep_slot) -> None:
         """Plays the remaining steps and emits their events; JobFinished comes last.
 
-        If the last step is known to be the last, it is emitted in one batch with JobFinished.
+        If the last step is known to be the last, it is emitted in one batch with JobFinished, and `free_slot` is called
+        when its last question was answered.
 
         Raises:
             InfrastructureFault: the attempts are used up, or the fault is one that is not retried in this process.
@@ -150,7 +152,7 @@ class JobRunner:
                 next pod continues with `partial_step`.
             Cancelled: the operator ended the round.
         """
-        self._running = True
+        self._running, self._free_slot = True, free_slot
         finished = self._view.steps(self._job.id)
         started_at = self._context.clock()
 
@@ -233,7 +235,7 @@ class JobRunner:
             return SubmittedQuerySteps(self._job, self._context, self._pool, self._attack_pool, self._partial_step)
         if self._job.stage is Stage.QUERY:
             return OrganizerQuerySteps(self._job, self._context, self._pool, self._partial_step)
-        return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
+        return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step, self._free_slot)
 
     def _steps_of_unstarted(self, attack_pool: PlayerPool) -> SubmittedQuerySteps:
         """Returns the steps of a query job one of whose two players cannot be started."""

@@ -23,6 +23,7 @@ from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
+from orchestrator.executors.base import FreeSlot, keep_slot
 from orchestrator.integrity import findings
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionPurpose
 from orchestrator.ledger.read_model import RoundView
@@ -63,7 +64,9 @@ class JobSteps:
     """Plays the steps of one job with its players.
 
     A sandbox that the next step does not need is ended before the step is yielded, so that the step's event records
-    everything that it cost. `resumed_step` is what another process played of the first remaining step.
+    everything that it cost. `resumed_step` is what another process played of the first remaining step. `free_slot` is
+    called when the last question of a job that plays was answered; if the sandbox's end is an infrastructure fault, the
+    last step is played again all the same.
     """
 
     def __init__(
@@ -73,7 +76,9 @@ class JobSteps:
         view: RoundView,
         pool: PlayerPool,
         resumed_step: PartialStep | None = None,
+        free_slot: FreeSlot = keep_slot,
     ) -> None:
+        self._free_slot = free_slot
         self._job, self._context, self._view, self._pool = job, context, view, pool
         self._resumed_step = resumed_step
         self._in_progress: _StepInProgress | None = None
@@ -137,9 +142,9 @@ class JobSteps:
         for number, start in enumerate(starts):
             if number not in finished:
                 last = start == starts[-1]
-                yield replace(self._perturb_step(number, start, retire=last), last=last)
+                yield replace(self._perturb_step(number, start, retire=last, last=last), last=last)
 
-    def _perturb_step(self, number: int, start: int, *, retire: bool) -> StepResult:
+    def _perturb_step(self, number: int, start: int, *, retire: bool, last: bool = False) -> StepResult:
         context, samples = self._context, self._context.samples
         pixels = samples.pixels[start : start + context.limits.perturb_batch]
         labels = samples.labels[start : start + len(pixels)] if context.labels else None
@@ -150,6 +155,8 @@ class JobSteps:
         self._attack_in_progress = (number, output)
         interactions.ask_attack(self._pool, gate, context.limits, pixels, labels, context.clock, output)
         self._attack_in_progress = None
+        if last:
+            self._free_slot()
         if retire:
             output.faults += self._pool.retire_player()
         blobs = save_examples(context.blobs, start, output.examples)
@@ -171,6 +178,7 @@ class JobSteps:
             questions = QuestionPlan(context.limits, batch, fresh_sandbox_each=fresh, scored=True, seeds=seeds)
             answers, fresh_start = self._ask_defence(number, questions, pictures)
             if start == starts[-1]:
+                self._free_slot()
                 answers.faults += self._pool.retire_player()
             rows = np.column_stack([part, answers.answers, answers.sandbox]).astype(np.int32)
             blobs = {"rows": put_array(context.blobs, rows)}

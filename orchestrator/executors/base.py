@@ -30,6 +30,13 @@ class Emit(Protocol):
         ...
 
 
+FreeSlot = Callable[[], None]
+
+
+def keep_slot() -> None:
+    """Does nothing: the job's slot is free when the job has ended."""
+
+
 class JobHandle(Protocol):
     """One job, to be played once."""
 
@@ -37,8 +44,12 @@ class JobHandle(Protocol):
         """Starts the first sandbox ahead of time, in the background. Optional; `run` works without it."""
         ...
 
-    def run(self, emit: Emit) -> None:
-        """Plays the job to its end and emits its events. Raises errors that are not retried any more."""
+    def run(self, emit: Emit, free_slot: FreeSlot = keep_slot) -> None:
+        """Plays the job to its end and emits its events. Raises errors that are not retried any more.
+
+        It may call `free_slot` once, when only the last sandbox's end and its record are left: the next job can begin
+        meanwhile.
+        """
         ...
 
     def assignment(self, partial_step: PartialStep | None = None) -> Assignment:

@@ -1,7 +1,8 @@
 """Runs jobs in threads of this process, one slot for each device.
 
 A slot is a share of the processors or one GPU. On CPU slots the next job's first sandbox starts while a job plays, so
-that its loading delays nothing. On a GPU slot nothing starts ahead: two live sandboxes never share a GPU.
+that its loading delays nothing, and begins when that job's last sandbox has only to end. On a GPU slot nothing starts
+ahead: two live sandboxes never share a GPU.
 """
 
 import threading
@@ -31,6 +32,8 @@ class _RunningJob:
     job: Job
     handle: JobHandle
     thread: threading.Thread | None = None
+    is_ending: bool = False
+    """Whether only its last sandbox's end and its record are left, or nothing."""
 
 
 @dataclass(eq=False)
@@ -41,11 +44,12 @@ class _Slot:
 
 @dataclass(frozen=True, eq=False)
 class _ThreadMessage:
-    """A message of a job's thread: a batch of events, or, if that is empty, the job's end, perhaps with an error."""
+    """A message of a job's thread: a batch of events, that its slot is free, or its end, perhaps with an error."""
 
-    slot: _Slot
+    work: _RunningJob
     batch: EventBatch = ()
     error: BaseException | None = None
+    is_end: bool = False
     stored: threading.Event = field(default_factory=threading.Event)
 
 
@@ -98,6 +102,7 @@ class _Run:
             task.prefers_device,
         )
         self._slots = [_Slot(device) for device in devices]
+        self._running: list[_RunningJob] = []  # also those that have freed their slot
         self._prestarted: list[_RunningJob] = []
         self._parked: set[str] = set()  # submissions
         self._messages: SimpleQueue[_ThreadMessage] = SimpleQueue()
@@ -106,29 +111,32 @@ class _Run:
     def events(self) -> Iterator[EventBatch]:
         try:
             self._fill_slots()
-            while any(slot.running for slot in self._slots):
+            while self._running:
                 news = self._next_message()
                 if news.batch:
                     yield news.batch
                     news.stored.set()
                     continue
-                work = news.slot.running
-                if work is None:
-                    raise RuntimeError("a slot spoke without work")
-                if news.error is not None and not is_job_specific(news.error):
-                    raise news.error
-                if work.thread:
-                    work.thread.join()
-                news.slot.running = None
-                if news.error is None:
-                    self._queue.mark_finished(work.job.id)
-                else:
-                    yield self._park(work.job, news.error)
+                news.work.is_ending = True
+                if news.is_end:
+                    yield from self._end_job(news.work, news.error)
+                self._free_slots()
                 self._fill_slots()
             if (left := self._queue.remaining) and not self._parked:
                 raise ValueError(f"the plan cannot be played: {', '.join(left)} wait for jobs that are not in it")
         finally:
             self._end_all()
+
+    def _end_job(self, work: _RunningJob, error: BaseException | None) -> Iterator[EventBatch]:
+        if error is not None and not is_job_specific(error):
+            raise error
+        if work.thread:
+            work.thread.join()
+        self._running.remove(work)
+        if error is None:
+            self._queue.mark_finished(work.job.id)
+        else:
+            yield self._park(work.job, error)
 
     def _park(self, job: Job, error: BaseException) -> EventBatch:
         self._parked.add(job.submission)
@@ -144,12 +152,25 @@ class _Run:
             with suppress(Empty):
                 return self._messages.get(timeout=_POLL_SECONDS)
 
+    def _free_slots(self) -> None:
+        """Frees the slots of jobs that have ended, and of jobs that are ending: at most as many as there are slots."""
+        ending = len(self._running) - sum(slot.running in self._running for slot in self._slots)
+        for slot in self._slots:
+            if slot.running in self._running:
+                if not slot.running.is_ending or ending == len(self._slots):
+                    continue
+                ending += 1
+            slot.running = None
+
     def _fill_slots(self) -> None:
         # A job that suits no free device goes to any free one, so that no GPU is idle.
         for slot, suiting in ((slot, suiting) for suiting in (True, False) for slot in self._slots):
             if slot.running is None and (work := self._next_job(slot.device, preferred=suiting)):
                 slot.running = work
-                work.thread = threading.Thread(target=self._run_job, args=(slot, work), name=f"job-{work.job.id}")
+                self._running.append(work)
+                work.thread = threading.Thread(
+                    target=self._run_job, args=(slot.device, work), name=f"job-{work.job.id}"
+                )
                 work.thread.start()
         places = sum(1 for slot in self._slots if slot.device is None and slot.running)
         while len(self._prestarted) < places and (job := self._take_ready()):
@@ -168,17 +189,22 @@ class _Run:
             lambda job: job.submission not in self._parked and (not preferred or self._prefers_device(job, device))
         )
 
-    def _run_job(self, slot: _Slot, work: _RunningJob) -> None:
+    def _run_job(self, device: str | None, work: _RunningJob) -> None:
         error: BaseException | None = None
+
+        def free_slot() -> None:
+            if device is None:
+                self._messages.put(_ThreadMessage(work))
+
         try:
-            work.handle.run(lambda *happened: self._deliver(slot, happened))
+            work.handle.run(lambda *happened: self._deliver(work, happened), free_slot)
         except BaseException as found:  # noqa: BLE001  carried to the main thread and raised there
             error = found
-        self._messages.put(_ThreadMessage(slot, error=error))
+        self._messages.put(_ThreadMessage(work, error=error, is_end=True))
 
-    def _deliver(self, slot: _Slot, batch: EventBatch) -> None:
+    def _deliver(self, work: _RunningJob, batch: EventBatch) -> None:
         """Passes events to the main thread and waits until they are stored: at most one step of a job is not yet."""
-        news = _ThreadMessage(slot, batch)
+        news = _ThreadMessage(work, batch)
         self._messages.put(news)
         while not news.stored.wait(_POLL_SECONDS):
             if self._ended.is_set():
@@ -187,7 +213,7 @@ class _Run:
     def _end_all(self) -> None:
         """Cancels the jobs that still run or are prepared, even if cancelling one fails, and joins their threads."""
         self._ended.set()
-        running = [slot.running for slot in self._slots if slot.running]
+        running = list(self._running)
         with ExitStack() as ending:  # calls the last first: all cancels before the joins
             for work in running:
                 if work.thread and work.thread.ident:  # else the thread could not be started

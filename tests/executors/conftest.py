@@ -11,7 +11,7 @@ from orchestrator.domain.events import Event, JobFinished, JobParked
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.errors import Cancelled
-from orchestrator.executors.base import DevicePreference, Emit, any_device
+from orchestrator.executors.base import DevicePreference, Emit, FreeSlot, any_device, keep_slot
 from orchestrator.executors.local import LocalExecutor
 
 PATIENCE = 20.0
@@ -22,11 +22,12 @@ PATIENCE = 20.0
 class Stagehand:
     """Makes performances and records what happens to them.
 
-    A job named in `held` waits in `run` until it is released or cancelled. `kept` are the events that the caller has
-    kept so far.
+    A job named in `held` waits in `run` until it is released or cancelled; one in `ending` has freed its slot then.
+    `kept` are the events that the caller has kept so far.
     """
 
     held: set[str] = field(default_factory=set)
+    ending: set[str] = field(default_factory=set)
     errors: dict[str, BaseException] = field(default_factory=dict)
     cancel_errors: dict[str, BaseException] = field(default_factory=dict)
     made: list[tuple[str, str | None]] = field(default_factory=list)
@@ -89,7 +90,7 @@ class Act:
             self._stage.prepared.append(self._job.id)
             self._stage.changed.notify_all()
 
-    def run(self, emit: Emit) -> None:
+    def run(self, emit: Emit, free_slot: FreeSlot = keep_slot) -> None:
         """Records start and end, waits while the job is held, and checks that its needs were kept before it started."""
         stage, job = self._stage, self._job
         with stage.changed:
@@ -99,6 +100,8 @@ class Act:
             stage.most_running = max(stage.most_running, stage.running)
             stage.changed.notify_all()
         try:
+            if job.id in stage.ending:
+                free_slot()
             if stage.meeting is not None:
                 stage.meeting.wait(PATIENCE)
             with stage.changed:

@@ -27,6 +27,29 @@ def test_a_job_waits_for_what_it_needs(stage, play, plan):
     assert sorted(stage.started) == ["late", "need", "other"]
 
 
+def test_the_next_job_begins_while_a_sandbox_has_only_to_end(stage, play, plan):
+    """A slot is free before its job has ended, but the job's dependants wait, and no more jobs end than have slots."""
+    stage.held, stage.ending = {"a", "b", "c"}, {"a", "b"}
+    events = play(plan("a", "b", "c", "late<a"))
+    keeping = threading.Thread(target=stage.keep, args=(events,))
+    keeping.start()
+    stage.wait(lambda: stage.started == ["a", "b"])
+    with stage.changed:
+        assert not stage.changed.wait_for(lambda: "c" in stage.started, 0.2), "two jobs would end on one slot"
+    stage.release("a")
+    stage.wait(lambda: stage.started == ["a", "b", "c"])
+    stage.release("b", "c")
+    keeping.join()
+    assert stage.kept == ["a", "b", "c", "late"]
+
+
+def test_on_a_gpu_the_next_job_waits_for_the_end(stage, play, plan):
+    """Two live sandboxes never share one, also if the first has only to end."""
+    stage.ending = {"a", "b", "c"}
+    stage.keep(play(plan("a", "b", "c"), ["GPU-aaaa"]))
+    assert stage.most["GPU-aaaa"] == stage.most_running == 1
+
+
 def test_an_event_is_kept_before_dependants_start(stage, play, plan):
     """While the caller holds a job's event and has not asked for the next, nothing starts, and the job waits too."""
     events = play(plan("a", "b<a"), [None, None])
