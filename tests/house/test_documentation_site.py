@@ -123,6 +123,19 @@ def test_the_navigation_begins_with_tutorials(site) -> None:
     )
 
 
+def test_a_page_is_marked_in_the_navigation(site) -> None:
+    """The navigation beside a page marks the page and the pages above it, and only the lists that it is in are open."""
+    tree = (site / "docs" / "api" / "errors.html").read_text("utf-8").partition('<div class="sidebar-tree">')[2]
+    marked = re.findall(r'<li class="toctree-l\d([^"]* current[^"]*)"><a [^>]*href="([^"]+)">([^<]+)</a>', tree)
+    assert [words for words, *_ in marked] == [" has-children current", " current current-page"]
+    assert [found for _, *found in marked] == [["../../docs/api/README.html", "Python API"], ["#", "Errors"]]
+    opened = re.findall(r'checked="" aria-label="Toggle navigation of ([^"]+)"', tree)
+    assert opened == ["Python API"]
+    start = (site / "index.html").read_text("utf-8")
+    assert start.count("Toggle navigation of ") > 2
+    assert 'checked=""' not in start
+
+
 def test_the_site_is_searched_without_a_server(site, pages) -> None:
     """Every page has the search field, and the index, which a page loads as a script, has words of the pages' text."""
     fields = [name for name, page in pages.items() if not any(each.endswith("search.html") for each in page.resources)]
