@@ -167,8 +167,10 @@ class Cheat(Honest):
     def classify(self, pixels: Pixels) -> Answered:
         """Returns the honest classes but for some."""
         self.asked += 1
-        order = np.argsort(self.scored(pixels), axis=1)
-        where = self.changes(pixels)
+        scores, where = self.scored(pixels), self.changes(pixels)
+        if not where.any():  # nearly always, so second-best classes are not looked for
+            return Answered(best(scores))
+        order = np.argsort(scores, axis=1)
         return Answered(np.where(where, order[:, -2], order[:, -1]).astype(np.int32))
 
 
@@ -177,8 +179,10 @@ def late(place: int, *, attacked_only: bool = False) -> Kind:
 
     class LateQuestions(Cheat):
         def changes(self, pixels: Pixels) -> NDArray[np.bool_]:
+            if self.asked <= place:
+                return np.zeros(len(pixels), bool)
             attacked = (pixels[:, 0].astype(np.int64) & 1).astype(bool)
-            return np.full(len(pixels), self.asked > place) & (attacked | (not attacked_only))
+            return attacked | (not attacked_only)
 
     return LateQuestions
 
