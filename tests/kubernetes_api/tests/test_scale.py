@@ -1,5 +1,6 @@
-"""The test cluster with a thousand Jobs: what a controller's pass costs is the controller's, not this server's."""
+"""The test cluster with many Jobs: what a controller's pass costs is the controller's, not this server's."""
 
+import os
 import time
 
 import pytest
@@ -8,7 +9,7 @@ from tests.kubernetes_api import Cluster, Fakes, Node, eventually
 
 from .conftest import JOBS, Http, conditions, container, make_job
 
-MANY = 1000
+MANY = 1000 if os.environ.get("SPARRING_SOAK") else 400
 
 
 def finished(cluster: Cluster) -> int:
@@ -19,7 +20,7 @@ def finished(cluster: Cluster) -> int:
 
 
 @pytest.mark.slow
-def test_a_thousand_jobs_run_to_their_end() -> None:
+def test_many_jobs_run_to_their_end() -> None:
     """The second half takes about as long as the first: nothing grows with what is finished."""
     with Cluster(Fakes(), (Node(pods=2000),)) as cluster:
         ask = Http(cluster.url)
