@@ -119,6 +119,18 @@ def test_a_command_starts_no_thread_for_linear_algebra() -> None:
     assert theirs.stdout.splitlines()[-1].endswith(" 2")
 
 
+def test_a_command_looks_for_no_garbage_at_its_end() -> None:
+    """Its objects are frozen by then: a search through all of them would take longer than many commands."""
+    program = (
+        "import atexit, gc, sys; from orchestrator.__main__ import main; sys.argv[1:] = ['explain', 'deadline']\n"
+        "atexit.register(lambda: print(f'\\n{gc.get_freeze_count()} {len(gc.get_objects())}'))\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    frozen, other = map(int, done.stdout.splitlines()[-1].split())
+    assert frozen > 100 * other
+
+
 @pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.application.baselines.training"])
 def test_heavy_libraries_wait_until_they_are_used(module) -> None:
     """The digits are read without scikit-learn, and training leaves torch to its own process."""
