@@ -211,6 +211,10 @@ class Person:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
+    def take_axe_along(self) -> None:
+        """Has the tab load axe-core with each page from now on: sending it to each page takes the driver longer."""
+        self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": AXE.read_text("utf-8")})
+
     def axe_violations(self) -> list[str]:
         """Returns the violations that axe-core finds on the current page: each rule with an element that breaks it."""
         if self.driver.execute_script("return !window.axe"):
