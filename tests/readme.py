@@ -1,4 +1,8 @@
-"""Runs the README's commands unchanged in a copy of the tree that is like a clone."""
+"""Runs the README's commands in a copy of the tree that is like a clone.
+
+They are unchanged, but that the season is played in less time than with the file that `contest init` writes: on fewer
+pictures, with fewer sandboxes, and asking no question again.
+"""
 
 import os
 import re
@@ -11,6 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+SEASON = "sparring contest init cup\n"
+QUICK = {"isolation: attack": "isolation: round", "power: 0.9": "power: 0", "first: 200": "first: 50"}
+"""What the season's file says, and what it says instead."""
 LEFT_BY_TOOLS = {"__pycache__", ".git", ".venv", ".hypothesis", "build", "dist"}
 
 
@@ -69,7 +76,9 @@ def make_clone(copy: Path) -> None:
 
 def run(clone: Path, chosen: list[Block]) -> Ran:
     """Runs blocks in one shell, in the clone."""
-    script = "\n".join(["set -euo pipefail", *(block.text for block in chosen)])
+    changes = "; ".join(f"s/{written}/{instead}/" for written, instead in QUICK.items())
+    quick = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
+    script = "\n".join(["set -euo pipefail", *(block.text.replace(SEASON, quick) for block in chosen)])
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST", "LANG") if name in os.environ}
     done = subprocess.run(
         ["bash", "-c", script],
