@@ -17,6 +17,15 @@ DRIVER = "/usr/bin/chromedriver"
 PATIENCE = 120
 """How many seconds a test waits for something: far more than a busy machine needs."""
 
+_AS_AT_THE_START: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Emulation.setScriptExecutionDisabled", {"value": False}),
+    ("Emulation.setEmulatedMedia", {"features": []}),
+    ("Emulation.clearDeviceMetricsOverride", {}),
+    ("Page.setFontSizes", {"fontSizes": {"standard": 16}}),
+    ("Page.resetNavigationHistory", {}),
+)
+"""Commands that undo what tests change of a tab."""
+
 
 def lacking() -> str:
     """Returns what this machine lacks for the tests, "" if it has the browser and its driver."""
@@ -32,6 +41,8 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
     # Root may not use Chromium's own sandbox, and containers have a small /dev/shm. The pages are ours.
     for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "force-color-profile=srgb"):
         options.add_argument(f"--{argument}")
+    # A page that is kept for the Back button keeps its process, so that the next page needs another one.
+    options.add_argument("--disable-features=BackForwardCache")
     options.add_argument(f"--user-data-dir={profile}")
     options.add_argument("--window-size=1366,900")
     options.add_experimental_option("prefs", {"download.default_directory": str(downloads), **preferences})
@@ -48,17 +59,19 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
 
 
 def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = "file://") -> None:
-    """Resets a running browser: leaves one new tab, forgets the site, and sets the folder for saved files.
+    """Resets a running browser: leaves one empty tab, forgets the site, and sets the folder for saved files.
 
     All pages that are opened from files are one site with one local storage. Cookies are forgotten for every site.
+    The tab is the first one, because a new one takes a fifth of a second of a processor.
     """
-    before = driver.window_handles
-    driver.switch_to.new_window("tab")
-    tab = driver.current_window_handle
-    for each in before:
+    first, *others = driver.window_handles
+    for each in others:
         driver.switch_to.window(each)
         driver.close()
-    driver.switch_to.window(tab)
+    driver.switch_to.window(first)
+    driver.get("about:blank")
+    for command, how in _AS_AT_THE_START:
+        driver.execute_cdp_cmd(command, how)
     driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": site, "storageTypes": "all"})
     driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})

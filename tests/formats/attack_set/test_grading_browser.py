@@ -18,7 +18,6 @@ from .rater import BACK, ENTER, LEFT, RIGHT, SPACE, TAB, Rater, said
 pytestmark = pytest.mark.slow  # each opens pages in a browser
 VALID, QUALITY = GradingTask.VALID, GradingTask.QUALITY
 WITHOUT_STORAGE = {"profile.default_content_setting_values.cookies": 2}
-WITHOUT_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
 
 
 @pytest.fixture
@@ -430,6 +429,8 @@ def test_what_a_screen_reader_says(rater) -> None:
 
 def test_without_scripts_the_page_says_what_it_needs(rater) -> None:
     """It says so, and shows no button that does nothing."""
-    one = rater(sheet_of(VALID), preferences=WITHOUT_SCRIPTS)
+    one = rater(sheet_of(VALID))
+    chromium.switch_scripts_off(one.driver)
+    one.open()
     assert "This page needs JavaScript" in one.driver.find_element(By.TAG_NAME, "body").text
     assert not any(button.is_displayed() for button in one.driver.find_elements(By.TAG_NAME, "button"))
