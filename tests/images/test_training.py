@@ -52,6 +52,26 @@ def test_training_is_reproducible_bit_for_bit(train, recipe):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
+def test_the_steps_are_those_of_pytorch():
+    """The optimizer changes a network exactly as `torch.optim.Adam` does."""
+    import sparring_training  # noqa: PLC0415  it brings PyTorch
+    import torch  # noqa: PLC0415  it takes a second
+
+    ours, theirs = torch.nn.Linear(5, 3), torch.nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    optimizer, reference = sparring_training.Adam(ours), torch.optim.Adam(theirs.parameters(), lr=1e-3)
+    for _ in range(20):
+        x = torch.rand(4, 5)
+        optimizer.step(ours(x).square().sum())
+        reference.zero_grad()
+        theirs(x).square().sum().backward()
+        reference.step()
+    assert torch.equal(ours.weight, theirs.weight)
+    assert torch.equal(ours.bias, theirs.bias)
+
+
+@pytest.mark.slow
 def test_epsilon_matters_to_fgsm_alone(train):
     """The fgsm recipe learns from its budget and records it; the clean one has none."""
     small, large = (train(name, "--recipe", "fgsm", "--epsilon", name) for name in ("8", "51"))

@@ -28,6 +28,7 @@ from safetensors.torch import save
 from sparring_models import ARCHITECTURES, be_deterministic, loss_gradient
 from torch import nn
 from torch.nn import functional
+from torch.optim.adam import adam
 
 LEARNING_RATE = 1e-3
 BATCH = 64
@@ -56,11 +57,28 @@ class Data:
         self.labels = torch.from_numpy(labels.astype(np.int64))
 
 
+class Adam:
+    """Takes the steps of `torch.optim.Adam`, bit for bit; the first use of that class imports modules for a second."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.parameters = list(network.parameters())
+        self.means, self.squares = ([torch.zeros_like(each) for each in self.parameters] for _ in range(2))
+        self.steps = [torch.tensor(0.0) for _ in self.parameters]
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Changes the network's parameters in place, against the gradient of the loss."""
+        gradients = list(torch.autograd.grad(loss, self.parameters))
+        state = (self.means, self.squares, [], self.steps)
+        options = {"amsgrad": False, "maximize": False, "weight_decay": 0.0}
+        with torch.no_grad():
+            adam(self.parameters, gradients, *state, beta1=0.9, beta2=0.999, lr=LEARNING_RATE, eps=1e-8, **options)
+
+
 def train(network: nn.Module, data: Data, *, recipe: str, epsilon: float, seed: int, epochs: int = EPOCHS) -> None:
     """Fits the network to the data in place; `epsilon`, in steps of 1/255, is the `fgsm` recipe's budget."""
     movements = torch.Generator().manual_seed(seed)
     order = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+    optimizer = Adam(network)
     network.train()
     for epoch in range(1, epochs + 1):
         total = 0.0
@@ -72,9 +90,7 @@ def train(network: nn.Module, data: Data, *, recipe: str, epsilon: float, seed: 
             else:
                 x = worst_moved(network, x, y, movements) if recipe == "spatial" else x
                 loss = functional.cross_entropy(network(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            optimizer.step(loss)
             total += float(loss.detach()) * len(chosen)
         print(f"epoch {epoch} of {epochs}: loss {total / len(data.labels):.3f}", file=sys.stderr, flush=True)
     network.eval()
