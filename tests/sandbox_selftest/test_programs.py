@@ -1,13 +1,15 @@
 """Every hostile program is contained, and does its harm when the control that stops it is taken away."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchestrator.domain.policy import Runtime
-from orchestrator.sandbox_selftest import controls, selftest
+from orchestrator.sandbox_selftest import controls, docker_cli, selftest
 from orchestrator.sandbox_selftest.expectation import FILE_NAME, Expectation, Family, Kind, read_catalogue
 from orchestrator.sandbox_selftest.outcome import Verdict
+from tests.small_image import small_base_image
 
 from .conftest import CONTAINERS
 
@@ -29,7 +31,7 @@ FILES = {
 
 
 def shared(names: list[str], group: str) -> list:
-    """Returns names for a worker each; one worker builds all images, whose steps the engine has for the next build."""
+    """Returns names for a worker each; one worker builds all images, each once for all tests."""
     groups = {name: "controls" if name.startswith("image-") else group for name in names}
     return [pytest.param(name, marks=pytest.mark.xdist_group(groups[name])) for name in names]
 
@@ -38,6 +40,27 @@ def shared(names: list[str], group: str) -> list:
 def programs():
     """Every program by name; reading them is the test that they can be read."""
     return {program.name: program for program in read_catalogue(HOSTILE)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _images_built_once() -> Iterator[None]:
+    """Builds the image of each program once for all tests, on the small base. Each run removes only a tag of it."""
+    build = docker_cli.build_image
+    kept: dict[Path, str] = {}
+
+    def tag_kept(folder: Path, tag: str, *options: str) -> str:
+        if options:  # the image on top of this run's image
+            return build(folder, tag, *options)
+        if folder not in kept:
+            kept[folder] = build(folder, f"{tag}-kept", "--build-arg", f"BASE={small_base_image()}")
+        docker_cli.run_docker("tag", kept[folder], tag)
+        return kept[folder]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(docker_cli, "build_image", tag_kept)
+        yield
+    for identity in kept.values():
+        docker_cli.run_docker("rmi", "--force", identity)
 
 
 @pytest.mark.docker
