@@ -1,10 +1,11 @@
 """An image like sparring/base:cpu without the files that no player of the tests needs.
 
-Each determinism check in containers copies an image's files, which costs the engine seconds of processor time. With a
-third of the files, tests that play rounds take half as long. Half of what is left is NumPy.
+Each determinism check in containers copies an image's files, which costs the engine seconds of processor time. The cost
+depends on the number of files as well as on their size, so small files are left out, too.
 """
 
 import fcntl
+import hashlib
 import json
 import shlex
 import subprocess
@@ -19,17 +20,32 @@ _LIBRARIES = "usr/lib/x86_64-linux-gnu/"
 _DROPPED = (
     *("usr/share/", "usr/sbin/", "var/lib/", "var/cache/", "usr/lib/apt", "usr/lib/systemd", "usr/lib/terminfo"),
     *("usr/bin/apt", "usr/bin/openssl", "usr/bin/perl", "usr/lib/python3/dist-packages"),
+    *(f"etc/{name}/" for name in ("alternatives", "apt", "dpkg", "pam.d", "security", "ssl", "systemd")),
     *(f"usr/lib/python3.11/{name}" for name in ("distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test")),
+    *(f"usr/lib/python3.11/{name}/" for name in ("asyncio", "curses", "dbm", "unittest", "venv", "wsgiref", "xml")),
+    *(
+        f"usr/lib/python3.11/encodings/{folder}{name}"
+        for folder in ("", "__pycache__/")
+        for name in ("big5", "cp1", "cp7", "cp8", "cp9", "euc", "gb", "iso", "koi8", "mac", "shift")
+    ),
     *(f"opt/packages/{name}" for name in ("PIL", "pillow", "bin")),
     *(f"{_LIBRARIES}{name}" for name in ("gconv", "perl", "security")),
     *(f"{_LIBRARIES}lib{name}" for name in ("apt", "db-", "gnutls", "p11", "unistring")),
 )
 """The prefixes of file names that are left out."""
-_DROPPED_OF_NUMPY = tuple(f"opt/packages/numpy/{name}" for name in ("distutils", "f2py", "typing"))
+_DROPPED_BESIDE_NUMPY = (
+    *(f"opt/packages/numpy/{name}" for name in ("_core/include", "distutils", "f2py", "typing")),
+    *("opt/packages/numpy-", "usr/lib/python3.11/multiprocessing/"),
+    *(f"{_LIBRARIES}lib{name}" for name in ("blkid", "ext2fs", "gcrypt", "gmp", "gssapi", "hogweed", "krb5", "mount")),
+    *(f"{_LIBRARIES}lib{name}" for name in ("nettle", "readline", "semanage", "sepol", "sqlite3", "systemd")),
+)
+_PROGRAMS_BESIDE_NUMPY = tuple(f"usr/bin/{name}" for name in ("bash", "dash", "mkdir", "python3", "sh"))
 
 
 def small_base_image(*, numpy: bool = False) -> str:
-    """Returns the tag of the small image for the engine's base image, with or without NumPy; makes it if it is missing.
+    """Returns the tag of the small image for the engine's base image; makes it if it is missing.
+
+    With NumPy it has hardly a program besides a shell and Python. Without it, it has what the steps of a build call.
 
     Raises:
         subprocess.CalledProcessError: the engine has no base image.
@@ -40,15 +56,16 @@ def small_base_image(*, numpy: bool = False) -> str:
 @cache
 def _tag(numpy: bool) -> str:
     about = json.loads(_docker("image", "inspect", "--format", "{{json .}}", BASE))
-    tag = f"{_NAME}-{'numpy' if numpy else 'plain'}:{about['Id'].removeprefix('sha256:')[:16]}"
+    made_of = hashlib.sha256(about["Id"].encode() + Path(__file__).read_bytes()).hexdigest()
+    tag = f"{_NAME}-{'numpy' if numpy else 'plain'}:{made_of[:16]}"
     with Path(__file__).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers may need it at once
         if not _docker("images", "--quiet", tag):
-            _make(tag, about["Config"], (*_DROPPED, *(_DROPPED_OF_NUMPY if numpy else ["opt/packages/numpy"])))
+            _make(tag, about["Config"], numpy=numpy)
     return tag
 
 
-def _make(tag: str, configuration: dict, dropped: tuple[str, ...]) -> None:
+def _make(tag: str, configuration: dict, *, numpy: bool) -> None:
     changes = [
         f"ENV {name}={shlex.quote(value)}" for name, _, value in (e.partition("=") for e in configuration["Env"])
     ]
@@ -63,18 +80,28 @@ def _make(tag: str, configuration: dict, dropped: tuple[str, ...]) -> None:
                 ["docker", "import", *words, "-", tag], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
             ) as load,
         ):
-            _copy_members(export.stdout, load.stdin, dropped)
+            _copy_members(export.stdout, load.stdin, numpy=numpy)
             load.stdin.close()
             assert (export.wait(), load.wait()) == (0, 0), "the engine did not make the small image"
     finally:
         _docker("rm", container)
 
 
-def _copy_members(whole: IO[bytes], small: IO[bytes], dropped: tuple[str, ...]) -> None:
+def _copy_members(whole: IO[bytes], small: IO[bytes], *, numpy: bool) -> None:
     with tarfile.open(fileobj=whole, mode="r|") as source, tarfile.open(fileobj=small, mode="w|") as target:
         for member in source:
-            if not member.name.startswith(dropped) and "/tests/" not in member.name:
+            if _is_kept(member.name, numpy=numpy):
                 target.addfile(member, source.extractfile(member) if member.isreg() else None)
+
+
+def _is_kept(name: str, *, numpy: bool) -> bool:
+    if name.startswith(_DROPPED) or "/tests/" in name or name.endswith(".pyi"):
+        return False
+    if not numpy:
+        return not name.startswith("opt/packages/numpy")
+    if name.startswith("usr/bin/"):
+        return name.startswith(_PROGRAMS_BESIDE_NUMPY)
+    return not name.startswith(_DROPPED_BESIDE_NUMPY)
 
 
 def _docker(*words: str) -> str:

@@ -11,6 +11,7 @@ import docker
 import numpy as np
 
 from orchestrator.domain.samples import Samples
+from tests.small_image import small_base_image
 
 PLAYER = Path(__file__).parents[1] / "e2e" / "players" / "player.py"
 PICTURES = 16
@@ -28,7 +29,7 @@ def samples() -> Samples:
     return Samples(pixels, labels, ("a", "b", "c", "d"))
 
 
-def builder(engine: docker.DockerClient, base: str) -> Callable[[str], str]:
+def builder(engine: docker.DockerClient) -> Callable[[str], str]:
     """Returns `image(submission)`: the id of an image whose player behaves as its name says, such as defence_crashes.
 
     Each is built once: if another worker builds the same, a second build would give the other's id.
@@ -38,7 +39,7 @@ def builder(engine: docker.DockerClient, base: str) -> Callable[[str], str]:
     def image(name: str) -> str:
         side, _, behaviour = name.partition("_")
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM {base}\nCOPY player.py /player/\nCMD {command}\n"
+        recipe = f"FROM {small_base_image(numpy=True)}\nCOPY player.py /player/\nCMD {command}\n"
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name_, content in (("Dockerfile", recipe.encode()), ("player.py", PLAYER.read_bytes())):

@@ -63,10 +63,10 @@ def engine(require) -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def test_image(engine, require) -> str:
-    """An image with python3."""
+    """An image with python3, and with what the steps of a build call."""
     if not engine.images.list(BASE):
         require("docker", f"there is no {BASE}: make images")
-    return small_base_image(numpy=True)
+    return small_base_image()
 
 
 @pytest.fixture(scope="session")

@@ -70,11 +70,11 @@ _COUNTED = {"kills", "stderr", "stderr_bytes", "stdin_bytes", "stdout_bytes"}
 
 
 @pytest.fixture(scope="module")
-def players(engine, test_image) -> Callable[[str], str]:
+def players(engine) -> Callable[[str], str]:
     """Returns `image(submission)`: see quarters.builder."""
     if stale(engine):
         pytest.fail(f"{RUNNER} was built from other sources; run images/build.sh images/runner")
-    return brightest_quarter.builder(engine, test_image)
+    return brightest_quarter.builder(engine)
 
 
 class Round:
@@ -199,9 +199,9 @@ def steps_of(round_: Round, submission: str) -> list[Any]:
     return [step for step in every if step.submission == submission]
 
 
-def test_an_image_stays_what_it_was_while_others_build_the_same(backend, engine, test_image):
+def test_an_image_stays_what_it_was_while_others_build_the_same(backend, engine):
     """Two builds at the same moment make two images, and a build after them finds only one of both."""
-    builders = [brightest_quarter.builder(engine, test_image) for _ in range(2)]
+    builders = [brightest_quarter.builder(engine) for _ in range(2)]
     name = f"attack_{secrets.token_hex(8)}"
     with ThreadPoolExecutor() as threads:
         made = list(threads.map(lambda build: build(name), builders))

@@ -13,6 +13,7 @@ import pytest
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.sandboxes.base import Ending, ImageSource, SandboxSpec
+from tests.small_image import BASE
 
 PROGRAMS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "benign").glob("*.py"))}
 RAISED = {"torch_workers": {"threads": 2, "cpus": 2.0}, "torch_processes": {"cpus": 2.0}}
@@ -32,11 +33,11 @@ START = f"import os, sys; open('{PLACE}', 'w').write(sys.argv[1]); os.execvp('py
 
 
 @pytest.fixture(scope="module")
-def images(backend, test_image, engine, require) -> dict[str, str]:
+def images(backend, engine, require) -> dict[str, str]:
     """The image for each kind of program, admitted."""
     if not engine.images.list(TORCH):
         require("docker", f"there is no {TORCH}: make images")
-    return {name: backend.admit(ImageSource(image=image)) for name, image in (("base", test_image), ("torch", TORCH))}
+    return {name: backend.admit(ImageSource(image=image)) for name, image in (("base", BASE), ("torch", TORCH))}
 
 
 def test_there_are_programs_of_every_kind():

@@ -34,9 +34,9 @@ LIMITS = Limits(memory=256 * 1024 * 1024, ready_seconds=30.0, perturb_batch=8, p
 
 
 @pytest.fixture(scope="module")
-def players(engine, test_image) -> Callable[[str], str]:
+def players(engine) -> Callable[[str], str]:
     """Returns `image(submission)`: see quarters.builder."""
-    return brightest_quarter.builder(engine, test_image)
+    return brightest_quarter.builder(engine)
 
 
 @pytest.fixture
