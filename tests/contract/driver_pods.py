@@ -60,7 +60,8 @@ class Ended:
 class Driven:
     """An executor's engine (see executors/base.py) that plays pods on a Docker engine, one after another."""
 
-    client: docker.DockerClient
+    template: Pod
+    """A pod that an init container prepared; each attempt plays in a copy of it."""
     volume: Path
     bout: RoundRef
     sandbox_spec: Any
@@ -101,11 +102,11 @@ class Driven:
         """Plays one attempt in a pod of its own, and deletes the pod. The player has to end by itself."""
         for path in (self.volume, *self.volume.rglob("*")):
             os.chown(path, DRIVER, DRIVER)
-        pod = Pod.prepared(self.client)
+        pod = self.template.another()
         driver = None
         try:
             pod.play(sandbox_spec)
-            driver = self.client.containers.run(RUNNER, **self._driver(name, pod), detach=True)
+            driver = self.template.client.containers.run(RUNNER, **self._driver(name, pod), detach=True)
             code = driver.wait(timeout=LONGEST)["StatusCode"]
             began = time.monotonic()
             assert pod.over(LET_GO), "the player outlives its driver"
@@ -125,7 +126,7 @@ class Driven:
                 str(self.exchange.folder / name): {"bind": "/work/job", "mode": "rw"},
                 str(self.volume / "blobs"): {"bind": "/work/blobs", "mode": "rw"},
             },
-            "network_mode": "none",
+            "network_disabled": True,
             "read_only": True,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],

@@ -50,7 +50,7 @@ class Pod:
             entrypoint=["/opt/runner/sh"],
             user=f"{DRIVER}:{DRIVER}",
             volumes={str(folder): {"bind": "/io", "mode": "rw"}},
-            network_mode="none",
+            network_disabled=True,
             read_only=True,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
@@ -95,6 +95,7 @@ class Pod:
         options["Entrypoint"] = [f"{FIFO_DIR}/sh", f"{FIFO_DIR}/play", *map(str, numbers), *options["Entrypoint"]]
         options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
         options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
+        options["NetworkDisabled"] = True
         self.message.touch()
         self.message.chmod(0o666)  # as a kubelet makes it
         options["HostConfig"] |= {

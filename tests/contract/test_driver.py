@@ -34,7 +34,7 @@ from orchestrator.sandboxes.base import Ending, ImageSource, SandboxSpec
 
 from . import brightest_quarter
 from .driver_pods import Driven, stale
-from .pods import RUNNER
+from .pods import RUNNER, Pod
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
 
@@ -134,15 +134,15 @@ class Round:
         bodies = [_plain(json.loads(entry.event.model_dump_json())) for entry in self.ledger.read()]
         return sorted(bodies, key=lambda body: (body.get("job", ""), json.dumps(body, sort_keys=True)))
 
-    def driven(self, client: Any) -> Driven:
-        """Returns the engine of pods for it."""
+    def driven(self, template: Pod) -> Driven:
+        """Returns the engine of pods like `template` for it."""
         setting = self.setting
         bout = RoundRef(setting.contest, setting.round, setting.task.name, digest(secrets.token_bytes(8)))
 
         def sandbox_spec(submission: str) -> SandboxSpec:
             return SandboxSpec(setting.images[submission], setting.policy, setting.run, "job")
 
-        return Driven(client, self.folder, bout, sandbox_spec)
+        return Driven(template, self.folder, bout, sandbox_spec)
 
 
 def _plain(value: Any) -> Any:
@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def both(backend, players, engine, tmp_path_factory) -> Callable[..., tuple[Driven, Round]]:
+def both(backend, players, pods, tmp_path_factory) -> Callable[..., tuple[Driven, Round]]:
     """Plays a round twice, in containers by the local engine and in pods, and compares the records."""
 
     def play(*names: str, **more: Any) -> tuple[Driven, Round]:
@@ -173,7 +173,7 @@ def both(backend, players, engine, tmp_path_factory) -> Callable[..., tuple[Driv
         here = Round(backend, players, folder / "here", names, **more)
         there = Round(backend, players, folder / "there", names, **more)
         expected = here.play(LocalExecutor([None]))
-        driven = there.driven(engine)
+        driven = there.driven(pods.prepared())
         assert there.play(driven) == expected
         assert {ended.code for ended in driven.ended.values()} == {0}
         return driven, there
