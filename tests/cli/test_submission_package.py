@@ -13,6 +13,7 @@ from orchestrator.cli.app import app
 from orchestrator.errors import BackendUnavailable
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
+from tests.small_image import BASE, small_base_image
 
 SUBMISSION = Path(__file__).resolve().parents[2] / "examples" / "demo" / "submissions" / "attack_corners"
 runner = CliRunner()
@@ -46,12 +47,14 @@ def entry(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def engine(require, tmp_path, entry):
-    """The engine's workshop; the submission's image goes afterwards."""
+    """The engine's workshop. The submission's image, which is built on the small base, goes afterwards."""
     backend = load_plugin("sandboxes", "docker")(BackendSettings(tmp_path))
     try:
         backend.require_available()
     except BackendUnavailable as error:
         require("docker", str(error))
+    recipe = entry / "Dockerfile"
+    recipe.write_text(recipe.read_text().replace(BASE, small_base_image()))
     yield backend
     tag = re.search(r"sparring-test/[0-9a-f]+", (entry / "submission.yaml").read_text())[0]
     backend.image_store().untag(f"{tag}:cpu")
