@@ -74,7 +74,13 @@ def play(folder: Path, entries: list[dict], backend: str):
             "dataset": {"kind": "digits", "first": PICTURES},
             "budget": {"norm": "linf", "epsilon": 51},
         },
-        "limits": {"memory": "1GiB", "perturb_seconds": 60, "perturb_batch": 8, "ready_seconds": 60},
+        "limits": {
+            "memory": "1GiB",
+            "perturb_seconds": 60,
+            "perturb_batch": 8,
+            "classify_batch": 5,  # a player of this layout starts its program for each question
+            "ready_seconds": 60,
+        },
         "replay": {"power": 0.5, "cheat": 0.1},
         "rules": {"clean_floor": None},
         "baselines": [{"builtin": "attack_noop"}],
