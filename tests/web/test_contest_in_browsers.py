@@ -1,7 +1,8 @@
-"""A whole contest as its people meet it, each at a browser of their own: an organizer, three teams, a review board.
+"""A whole contest as its people meet it, each at a window of their own: an organizer, three teams, a review board.
 
-Every page on the way is looked at in light at a phone's width, and in dark at a desk's. `SPARRING_SCREENSHOTS` names a
-folder that keeps pictures of each in both schemes and widths.
+Pages on the way are looked at in light at a phone's width, and in dark at a desk's, except those that
+`test_browser_pages` looks at. `SPARRING_SCREENSHOTS` names a folder that keeps pictures of each page in both
+schemes and widths.
 """
 
 import itertools
@@ -11,8 +12,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -47,24 +48,37 @@ def service(cup: Cup) -> Iterator[Service]:
         yield served
 
 
+class Window:
+    """A driver that turns to a window of its own, which shares nothing with other windows, before each command."""
+
+    turned_to: "Window | None" = None
+
+    def __init__(self, driver: chromium.webdriver.Chrome) -> None:
+        self._driver, self._handle = driver, chromium.window_of_somebody_else(driver)
+
+    def __getattr__(self, name: str) -> Any:
+        if Window.turned_to is not self:
+            self._driver.switch_to.window(self._handle)
+            Window.turned_to = self
+        return getattr(self._driver, name)
+
+
 @pytest.fixture
-def person(require, tmp_path: Path, service: Service) -> Iterator[Start]:
-    """Returns `person(name)`: somebody at a browser of their own."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
+def person(require, running_browser, service: Service) -> Start:
+    """Returns `person()`: somebody at a window that is like a browser of their own."""
     if not AXE.is_file():
         require("axe", f"there is no {AXE}; run .ci/axe.sh")
-    with ExitStack() as started:
-
-        def start(name: str) -> Person:
-            return Person(started.enter_context(chromium.browser(tmp_path / name, tmp_path / "downloads", {})), service)
-
-        yield start
+    return lambda: Person(Window(running_browser), service)
 
 
 def see(who: Person, name: str) -> None:
     """Looks at the page that is shown in each of its looks, and keeps pictures of it where they are wanted."""
     assert [each for scheme, width in LOOKS for each in who.problems(scheme, width)] == []
+    glance(who, name)
+
+
+def glance(who: Person, name: str) -> None:
+    """Keeps pictures, where they are wanted, of a page that another test looks at, and finds the console empty."""
     for scheme, width in itertools.product(SCHEMES, (NARROW, WIDE)) if SCREENSHOTS else ():
         who.look(scheme, width)
         picture = Path(SCREENSHOTS, f"{name}-{width}-{scheme}.png")
@@ -109,7 +123,7 @@ def submit_file(who: Person, team: str, file: Path) -> None:
 
 def test_a_contest_from_its_first_link_to_its_bundle(cup: Cup, service: Service, person: Start) -> None:
     """Everything that the people of a contest do with it, and what they see of it meanwhile."""
-    olga, ada, ben, cleo, bob = (person(name) for name in ("olga", "ada", "ben", "cleo", "bob"))
+    olga, ada, ben, cleo, bob = (person() for _ in range(5))
     organize_and_invite(olga, bob, service)
     found_team(ada, "Ada", "ada@example.org", "Reds")
     see(ada, "team-new")
@@ -150,7 +164,7 @@ def organize_and_invite(olga: Person, bob: Person, service: Service) -> None:
     assert bob.heading() == "You are invited"
     see(bob, "invitation")
     bob.press("sign up")
-    see(bob, "sign-up")
+    glance(bob, "sign-up")
     bob.sign_up("Bob", "bob@example.org")
     bob.press("Accept as Bob")
 
@@ -158,7 +172,7 @@ def organize_and_invite(olga: Person, bob: Person, service: Service) -> None:
 def hand_in_by_form(ada: Person, cup: Cup) -> None:
     """What is no archive is refused with the remedy; the right file is admitted while its page is watched."""
     ada.go("/my/reds/submit/")
-    see(ada, "submit")
+    glance(ada, "submit")
     large = cup.path / "large.zip"
     with large.open("wb") as file:
         file.truncate(64 * 1024**2 + 1)
@@ -175,7 +189,7 @@ def hand_in_by_form(ada: Person, cup: Cup) -> None:
     ada.wait_for("It is the submission")
     see(ada, "arrival-received")
     ada.press("attack_honest")
-    see(ada, "submission")
+    glance(ada, "submission")
 
 
 def hand_in_by_command(ben: Person, cup: Cup, service: Service) -> None:
@@ -201,7 +215,7 @@ def hand_in_by_command(ben: Person, cup: Cup, service: Service) -> None:
 def ask_for_a_round(olga: Person, watched_by: Person) -> None:
     """The organizer sees what would be played, and asks for it; somebody else watches it until it is over."""
     olga.go("/organize/rounds/initial/")
-    see(olga, "round-preview")
+    glance(olga, "round-preview")
     Select(olga.driver.find_element(By.NAME, "task")).select_by_value("quarters")
     watched_by.go("/progress/")
     see(watched_by, "progress-idle")
@@ -240,7 +254,7 @@ def appeal(ben: Person) -> None:
 def decide(bob: Person) -> None:
     """The board sees the appeal with the evidence, and decides."""
     bob.go("/review/")
-    see(bob, "review")
+    glance(bob, "review")
     bob.press("Blues")
     see(bob, "review-appeal")
     Select(bob.driver.find_element(By.NAME, "decision")).select_by_value("dismiss")
@@ -252,9 +266,9 @@ def publish(olga: Person, cup: Cup) -> None:
     """The bundle that the organizer publishes verifies."""
     for page in ("rounds", "submissions", "close", "rules", "ledger", "promote"):
         olga.go(f"/organize/{page}/")
-        see(olga, f"organize-{page}")
+        glance(olga, f"organize-{page}")
     olga.go("/organize/publish/")
-    see(olga, "publish")
+    glance(olga, "publish")
     olga.press("Publish sealed-1")
     assert "sealed-1 is written and checked" in olga.driver.page_source
     see(olga, "published")
