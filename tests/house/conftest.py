@@ -73,21 +73,26 @@ def blocks_of(text: str) -> list[Block]:
 
 
 @pytest.fixture
-def shell(tmp_path, root) -> Callable[[str], str]:
+def shell(tmp_path) -> Callable[[str], str]:
     """Runs lines in one shell, in `tmp_path`/work, empty at first, and returns what they print on standard output."""
-    programs = tmp_path / "programs"
+    return shell_in(tmp_path)
+
+
+def shell_in(folder: Path) -> Callable[[str], str]:
+    """Returns what runs lines in one shell, in `folder`/work, which it makes."""
+    programs = folder / "programs"
     programs.mkdir()
     for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
         (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
         (programs / program).chmod(0o755)
-    (tmp_path / "work").mkdir()
+    (folder / "work").mkdir()
 
     def run(text: str) -> str:
         kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
-        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             ["bash", "-c", f"set -euo pipefail\n{text}"],
-            cwd=tmp_path / "work",
+            cwd=folder / "work",
             env=kept | surroundings | {"COLUMNS": "100", "USER": "me", "DOCKER_BUILDKIT": "0"},
             capture_output=True,
             text=True,
