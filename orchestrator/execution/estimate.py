@@ -10,7 +10,7 @@ from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
 from orchestrator.execution.planner import make_plan
-from orchestrator.execution.reuse import ReusableRound, finished_planned_jobs
+from orchestrator.execution.reusable_jobs import ReusableRound, finished_planned_jobs
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import power
 from orchestrator.ledger.read_model import RoundView

@@ -21,7 +21,7 @@ from orchestrator.execution import picture_import
 from orchestrator.execution.fresh_copy import FreshCopies
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.planner import make_plan
-from orchestrator.execution.reuse import (
+from orchestrator.execution.reusable_jobs import (
     ReusableRound,
     damaged_jobs,
     finished_planned_jobs,

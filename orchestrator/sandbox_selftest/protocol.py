@@ -24,7 +24,7 @@ from orchestrator.sandbox_selftest import docker_cli
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandbox_selftest.expectation import Program, QuestionKind, Weakness
 from orchestrator.sandbox_selftest.outcome import RunResult
-from orchestrator.sandbox_selftest.weakened import SESSION_TYPES, RecordingSession
+from orchestrator.sandbox_selftest.weakened_sessions import SESSION_TYPES, RecordingSession
 from orchestrator.sandboxes.base import Exit, Image, ImageSource, Sandbox, SandboxSpec
 
 PRELUDE = "_frames.py"

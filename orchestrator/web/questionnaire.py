@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.http import HttpResponse, HttpResponseBase
 
-from orchestrator.domain.stepped_form import BOX_EDGES, SteppedForm
+from orchestrator.domain.multi_step_form import BOX_EDGES, MultiStepForm
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
@@ -31,7 +31,7 @@ class AskedPicture:
         note: a note for the rater about this picture, or "".
     """
 
-    form: SteppedForm
+    form: MultiStepForm
     picture: str
     action: str
     take_answers: Callable[[Mapping[str, object]], HttpResponseBase]

@@ -20,7 +20,7 @@ from orchestrator.execution import query_progress, query_steps
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.query_sample import CHECKED_DECISIONS, AskedQuestion, QuestionSample
 from orchestrator.execution.reproduction import FindingReproducer
-from orchestrator.execution.reuse import ReusableRound, reusable_jobs
+from orchestrator.execution.reusable_jobs import ReusableRound, reusable_jobs
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array
 from orchestrator.logs import QUERY_PROGRESS

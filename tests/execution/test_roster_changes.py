@@ -10,7 +10,7 @@ from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.submissions import Roster, Side
-from orchestrator.execution.reuse import ReusableRound
+from orchestrator.execution.reusable_jobs import ReusableRound
 from orchestrator.execution.round_runner import RoundRunner
 from orchestrator.executors.local import LocalExecutor
 from orchestrator.integrity import diagnosis, findings

@@ -20,7 +20,7 @@ from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.text import shell_word
 from orchestrator.errors import JobsParked, Problem, Rejected, StoreFault, UsageError
 from orchestrator.execution.estimate import RunEstimate
-from orchestrator.execution.reuse import ReusableRound
+from orchestrator.execution.reusable_jobs import ReusableRound
 from orchestrator.execution.round_runner import EventCallback
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import AdmittedRoster

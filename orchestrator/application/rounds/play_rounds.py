@@ -25,7 +25,7 @@ from orchestrator.domain.submissions import Roster
 from orchestrator.errors import InfrastructureFault, JobsParked, UsageError
 from orchestrator.execution.estimate import RunEstimate, estimate_run
 from orchestrator.execution.query_steps import PICTURES_PER_STEP
-from orchestrator.execution.reuse import ReusableRound
+from orchestrator.execution.reusable_jobs import ReusableRound
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import EventCallback, RoundRunner
 from orchestrator.intake.admission import AdmittedRoster, admit_entries

@@ -23,11 +23,11 @@ from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, answers_of, plans_of
 from orchestrator.formats.attack_set.grading.answers import read_answers
 from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
-from orchestrator.formats.attack_set.grading.fold import Appeal, GradingResult, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.intervals import DRAWS
 from orchestrator.formats.attack_set.grading.page import grading_page
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
 from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus
+from orchestrator.formats.attack_set.grading.round_grades import Appeal, GradingResult, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, GradingRules
 from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask

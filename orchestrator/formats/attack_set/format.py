@@ -29,9 +29,9 @@ from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
 from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
-from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.grading.planning import sample_problems
 from orchestrator.formats.attack_set.grading.quality import HUMAN_WEIGHT, MEASURED_WEIGHT, total_score
+from orchestrator.formats.attack_set.grading.round_grades import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.human_scores import grading_notes, human_columns, human_remarks, human_values
 from orchestrator.formats.attack_set.objective_scores import (
     DECIMALS,

@@ -2,8 +2,8 @@
 
 from orchestrator.domain.leaderboard import Column, Value
 from orchestrator.formats.attack_set.grading.agreement import AgreementLevel
-from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus
+from orchestrator.formats.attack_set.grading.round_grades import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.grading.rules import RANKED_RATERS
 from orchestrator.formats.attack_set.objective_scores import PERCENT, percent_limits, rounded
 

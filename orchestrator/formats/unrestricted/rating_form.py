@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.domain.stepped_form import BOX_EDGES, EarlierAnswer, FormStep, SteppedForm
+from orchestrator.domain.multi_step_form import BOX_EDGES, EarlierAnswer, FormStep, MultiStepForm
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Certainty, ObjectClass, Questionnaire, Statements
@@ -15,7 +15,7 @@ _PIXELS: Final = re.compile("[0-9]{1,9}")
 _TRUTH: Final = {"true": True, "false": False}
 
 
-class RatingForm(SteppedForm):
+class RatingForm(MultiStepForm):
     """The form about one picture. The name of a field is the path of its answer in JSON, such as `presence.bird`."""
 
     def __init__(self, questionnaire: Questionnaire, size: PictureSize) -> None:
@@ -23,7 +23,7 @@ class RatingForm(SteppedForm):
         self._questionnaire, self._size = questionnaire, size
 
     def next_step(self, sent: Mapping[str, str]) -> FormStep | None:
-        """See `SteppedForm.next_step`."""
+        """See `MultiStepForm.next_step`."""
         came_from = sent.get("step", "")
         found = {each.place: _in_words(each) for each in self._questionnaire.problems(self.document(sent), self._size)}
         if came_from not in {PRESENCE_STEP, OBJECT_STEP}:
@@ -36,7 +36,7 @@ class RatingForm(SteppedForm):
         return self._object_step(seen, sent, found if came_from == OBJECT_STEP else {})
 
     def document(self, sent: Mapping[str, str]) -> dict[str, object]:
-        """See `SteppedForm.document`."""
+        """See `MultiStepForm.document`."""
         names = [each.name for each in self._questionnaire.classes]
         presence = {name: sent[f"presence.{name}"] for name in names if sent.get(f"presence.{name}")}
         if self._asked_about(sent) is None:

@@ -1,7 +1,7 @@
 """Blobs named by their SHA-256, written completely or not at all: each in its own file, or small ones in packs.
 
 They are not flushed to the disk one by one. A killed process loses none; a blob that a power failure damages is
-detected by its digest, and its step is played again (`execution.reuse`).
+detected by its digest, and its step is played again (`execution.reusable_jobs`).
 """
 
 import os

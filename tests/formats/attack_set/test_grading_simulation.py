@@ -5,12 +5,12 @@ import pytest
 
 from orchestrator.formats.attack_set.grading.answers import GivenAnswer
 from orchestrator.formats.attack_set.grading.assignment import assign_raters
-from orchestrator.formats.attack_set.grading.fold import GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.intervals import draw_scores, interval_of
 from orchestrator.formats.attack_set.grading.plan import ItemKind, PlannedItem
 from orchestrator.formats.attack_set.grading.planning import make_plan
 from orchestrator.formats.attack_set.grading.quality import mean_quality
 from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus, report_rater
+from orchestrator.formats.attack_set.grading.round_grades import GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheets import GradingTask
 

@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.formats.attack_set.grading.fold import GradingResult, GradingRound, NeighbourDifference, grade_round
 from orchestrator.formats.attack_set.grading.planning import make_plan
+from orchestrator.formats.attack_set.grading.round_grades import (
+    GradingResult,
+    GradingRound,
+    NeighbourDifference,
+    grade_round,
+)
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 from orchestrator.formats.attack_set.human_scores import grading_notes, human_columns, human_remarks, human_values

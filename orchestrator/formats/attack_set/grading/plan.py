@@ -1,6 +1,6 @@
 """The grading plan: the items of each rater, their order and their tokens.
 
-The plan is secret until the round is closed. Raters get sheets that are made from it, and the fold interprets the
+The plan is secret until the round is closed. Raters get sheets that are made from it, and `round_grades` interprets the
 answers with it.
 """
 

@@ -10,7 +10,7 @@ from orchestrator.errors import OutputFlood, PlayerReported, ProtocolFault
 from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
 from orchestrator.protocol.session import AnswersReply
 from orchestrator.sandbox_selftest.expectation import Weakness
-from orchestrator.sandbox_selftest.weakened import SESSION_TYPES
+from orchestrator.sandbox_selftest.weakened_sessions import SESSION_TYPES
 
 TASK = TaskHeader(name="t", classes=["a", "b"], shape=[1, 2, 2], budget=BudgetHeader(norm="linf", epsilon=8.0))
 LIMITS = LimitsHeader(ready_seconds=1, step_seconds=1, batch=1, payload_bytes=1, memory_bytes=1, threads=1)

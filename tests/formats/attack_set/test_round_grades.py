@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from orchestrator.errors import Rejected
 from orchestrator.formats.attack_set.grading import quality
 from orchestrator.formats.attack_set.grading.agreement import AgreementLevel, measure_agreement
-from orchestrator.formats.attack_set.grading.fold import Appeal, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.plan import ItemKind
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
 from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus, bt500_outliers
+from orchestrator.formats.attack_set.grading.round_grades import Appeal, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 from orchestrator.formats.attack_set.grading.validity import Votes, decide, votes_missing
@@ -61,8 +61,8 @@ def files(plan, change=lambda rater, item: {}, skip=lambda rater, item: False):
     ]
 
 
-def fold(round_, given):
-    """Folds with few draws."""
+def grade_quickly(round_, given):
+    """Grades a round with few draws."""
     return grade_round(round_, given, seed=1, draws=200)
 
 
@@ -84,7 +84,7 @@ def about(item):
 
 def test_perfect_answers_give_exact_scores(round_):
     """Grade 4 of 5 on every valid picture is 4/5; ranks, means and intervals follow, and nothing is missing."""
-    result = fold(round_, files(round_.plan))
+    result = grade_quickly(round_, files(round_.plan))
     assert {each.submission: each.score for each in result.submissions} == {
         "ants": Fraction(4, 5),
         "bees": Fraction(3, 5),
@@ -112,7 +112,7 @@ def test_perfect_answers_give_exact_scores(round_):
 
 def test_without_draws_only_intervals_are_missing(round_):
     """What reads no interval need not wait for 10,000 draws, and gets the same of everything else."""
-    whole, quick = fold(round_, files(round_.plan)), grade_round(round_, files(round_.plan), seed=1, draws=0)
+    whole, quick = grade_quickly(round_, files(round_.plan)), grade_round(round_, files(round_.plan), seed=1, draws=0)
     submissions = tuple(replace(each, interval=None, quality_interval=None) for each in whole.submissions)
     assert quick == replace(whole, submissions=submissions, neighbours=())
 
@@ -121,18 +121,18 @@ def test_fifteen_raters_are_not_only_indicative():
     """From 15 raters who count, human scores may rank."""
     plan = make_plan(GradingRules(pictures=42), TEAMS[:1], 50, [f"r{n}" for n in range(15)], SECRET)
     round_ = GradingRound(plan, LABELS, 2)
-    assert not fold(round_, files(plan)).indicative
+    assert not grade_quickly(round_, files(plan)).indicative
     low = files(plan, lambda rater, item: {"grade": 3} if rater == "r0" and item.task is GradingTask.QUALITY else {})
-    assert fold(round_, low).indicative
+    assert grade_quickly(round_, low).indicative
 
 
 def test_a_rater_who_tells_nothing_apart_is_removed(round_):
-    """The grades stay on record, the score is folded without them, and both are shown."""
+    """The grades stay on record, the score is computed without them, and both are shown."""
 
     def flat(rater, item):
         return {"grade": 3} if rater == "rater-0" and item.task is GradingTask.QUALITY else {}
 
-    result = fold(round_, files(round_.plan, flat))
+    result = grade_quickly(round_, files(round_.plan, flat))
     report = result.raters[0]
     assert report.status is RaterStatus.REMOVED
     assert report.reason == "the mean grade of originals is 0.00 above that of anchors, less than 1.5"
@@ -159,7 +159,7 @@ def test_what_was_handed_in_first_counts(round_):
     def harsh(rater, item):
         return {"grade": 1} if item.task is GradingTask.QUALITY else {"proper": False}
 
-    assert fold(round_, in_second_file(round_, harsh)) == fold(round_, files(round_.plan))
+    assert grade_quickly(round_, in_second_file(round_, harsh)) == grade_quickly(round_, files(round_.plan))
 
 
 def test_a_second_file_brings_no_removed_rater_back(round_):
@@ -169,7 +169,7 @@ def test_a_second_file_brings_no_removed_rater_back(round_):
         return {"grade": 3} if rater == "rater-0" and item.task is GradingTask.QUALITY else {}
 
     first, perfect_ones = files(round_.plan, flat), files(round_.plan)
-    assert fold(round_, [*first, perfect_ones[0]]) == fold(round_, first)
+    assert grade_quickly(round_, [*first, perfect_ones[0]]) == grade_quickly(round_, first)
 
 
 def test_answers_that_were_not_there_yet_are_added(round_):
@@ -178,7 +178,7 @@ def test_answers_that_were_not_there_yet_are_added(round_):
     own = whole[0].answers
     half = len(own) // 2
     parts = [whole[0].model_copy(update={"answers": some}) for some in (own[:half], own[half:])]
-    assert fold(round_, [*parts, *whole[1:]]) == fold(round_, whole)
+    assert grade_quickly(round_, [*parts, *whole[1:]]) == grade_quickly(round_, whole)
 
 
 def test_a_removed_rater_stays_removed_in_further_plans(round_):
@@ -191,7 +191,7 @@ def test_a_removed_rater_stays_removed_in_further_plans(round_):
     another = next(place for place in round_.plan.positions if (GradingTask.QUALITY, "ants", place) not in graded)
     more = make_supplement(round_.plan, [], [MoreRaters("ants", another, GradingTask.QUALITY, 1)], ["rater-0"], SECRET)
     asked = GradingRound(round_.plan, LABELS, 2, (more,))
-    report = fold(asked, [*files(round_.plan, flat), *files(more)]).raters[0]
+    report = grade_quickly(asked, [*files(round_.plan, flat), *files(more)]).raters[0]
     assert report.originals - report.anchors > Fraction(3, 2), "in both lists together"
     assert report.status is RaterStatus.REMOVED
     assert report.reason == "the mean grade of originals is 0.00 above that of anchors, less than 1.5"
@@ -214,7 +214,7 @@ def test_the_gap_that_removes_is_exact(round_):
                 return {}
             return {"grade": 4 if item.token in anchors[:of_fours] else 3}
 
-        return fold(round_, files(round_.plan, change)).raters[1]
+        return grade_quickly(round_, files(round_.plan, change)).raters[1]
 
     assert report(7).originals - report(7).anchors == Fraction(23, 15)
     assert report(7).status is RaterStatus.COUNTED
@@ -228,7 +228,7 @@ def test_who_graded_too_few_hidden_items_does_not_count_yet(round_):
         return rater == "rater-2" and item.kind is ItemKind.ANCHOR
 
     given = files(round_.plan, skip=early)
-    result = fold(round_, given)
+    result = grade_quickly(round_, given)
     assert result.raters[2].status is RaterStatus.WAITING
     assert "0 anchors, and 15 of each are needed" in result.raters[2].reason
     own = sum(item.scored for item in round_.plan.items_of("rater-2"))
@@ -244,7 +244,7 @@ def test_answers_that_are_too_fast_do_not_count(round_):
         return {"milliseconds": 499, "grade": 1} if rater == same[0] and about(other) == about(item) else {}
 
     given = files(round_.plan, fast)
-    result = fold(round_, given)
+    result = grade_quickly(round_, given)
     assert [(r.submission, r.position, r.task, r.count) for r in result.more] == [
         (item.submission, item.position, GradingTask.QUALITY, 1)
     ]
@@ -254,10 +254,10 @@ def test_answers_that_are_too_fast_do_not_count(round_):
     mended = next(file for file in given if file.rater == same[0])
     again = [perfect(other) for other in round_.plan.items_of(same[0]) if about(other) == about(item)]
     later = AnswerFile(plan=mended.plan, rater=mended.rater, answers=[*mended.answers, *again])
-    assert not fold(round_, [later if file is mended else file for file in given]).more
+    assert not grade_quickly(round_, [later if file is mended else file for file in given]).more
     faster = [perfect(i, grade=1, milliseconds=0) for i in round_.plan.items_of(same[0]) if about(i) == about(item)]
     last = AnswerFile(plan=mended.plan, rater=mended.rater, answers=[*later.answers, *faster])
-    assert not fold(round_, [last if file is mended else file for file in given]).more
+    assert not grade_quickly(round_, [last if file is mended else file for file in given]).more
 
 
 def test_practice_and_repeats_never_count(round_):
@@ -267,7 +267,7 @@ def test_practice_and_repeats_never_count(round_):
         odd = item.practice or item.repeat_of
         return {"grade": 3} if odd and item.task is GradingTask.QUALITY else {}
 
-    plain, odd = fold(round_, files(round_.plan)), fold(round_, files(round_.plan, nonsense))
+    plain, odd = grade_quickly(round_, files(round_.plan)), grade_quickly(round_, files(round_.plan, nonsense))
     assert odd.submissions == plain.submissions
     assert [report.originals for report in odd.raters] == [report.originals for report in plain.raters]
     assert any(report.repeats_equal < report.repeats for report in odd.raters)
@@ -291,7 +291,7 @@ def test_everything_that_cannot_be_right_is_named_at_once(round_):
         AnswerFile(plan=round_.plan.digest, rater="rater-0", answers=wrong),
     ]
     with pytest.raises(Rejected) as refused:
-        fold(round_, given)
+        grade_quickly(round_, given)
     words = [
         "another plan",
         "no sheet for this rater",
@@ -319,12 +319,12 @@ def test_appeals_that_do_not_fit_are_refused(round_, appeals, words):
     if appeals == "six":
         appeals = (Appeal("ants", round_.plan.positions[:6]),)
     with pytest.raises(Rejected, match=words.replace("[", r"\[")):
-        fold(GradingRound(round_.plan, LABELS, 2, appeals=appeals), [])
+        grade_quickly(GradingRound(round_.plan, LABELS, 2, appeals=appeals), [])
 
 
 def test_nothing_answered_gives_no_score(round_):
     """Without answers there is no score, everything is awaited, and nothing divides by zero."""
-    result = fold(round_, [])
+    result = grade_quickly(round_, [])
     assert {each.score for each in result.submissions} == {None}
     assert result.outstanding == sum(item.scored for _, item in round_.plan.items())
     assert not result.more
@@ -368,20 +368,20 @@ def test_a_split_vote_and_an_appeal_are_settled_by_supplements(round_):
         return {"proper": False} if rater in same[:2] and about(other) == about(item) else {}
 
     given = files(plan, split)
-    result = fold(round_, given)
+    result = grade_quickly(round_, given)
     assert result.more == (MoreRaters(item.submission, item.position, GradingTask.VALID, 2),)
     [lacking] = [each for each in result.submissions if each.missing]
     assert (lacking.submission, lacking.missing) == (item.submission, ((item.position, GradingTask.VALID),))
     assert lacking.valid == 1, "of the decided ones"
     more = make_supplement(plan, [], result.more, plan.raters, SECRET)
     asked = GradingRound(plan, LABELS, 2, (more,))
-    assert fold(asked, given).outstanding == 2
-    settled = fold(asked, [*given, *files(more)])
+    assert grade_quickly(asked, given).outstanding == 2
+    settled = grade_quickly(asked, [*given, *files(more)])
     assert not settled.more
     assert {each.submission: each.valid for each in settled.submissions}[item.submission] == 1
 
     appeal = (Appeal(item.submission, (item.position,)),)
-    appealed = fold(GradingRound(plan, LABELS, 2, (more,), appeal), [*given, *files(more)])
+    appealed = grade_quickly(GradingRound(plan, LABELS, 2, (more,), appeal), [*given, *files(more)])
     assert {(request.task, request.count, request.appeal) for request in appealed.more} == {
         (GradingTask.VALID, 5, True),
         (GradingTask.QUALITY, 5, True),
@@ -392,7 +392,9 @@ def test_a_split_vote_and_an_appeal_are_settled_by_supplements(round_):
     def harsh(rater, other):
         return {"grade": 1} if other.scored and other.task is GradingTask.QUALITY else {}
 
-    final = fold(GradingRound(plan, LABELS, 2, (more, second), appeal), [*given, *files(more), *files(second, harsh)])
+    final = grade_quickly(
+        GradingRound(plan, LABELS, 2, (more, second), appeal), [*given, *files(more), *files(second, harsh)]
+    )
     assert not final.more
     grade = QUALITY[item.submission]
     scores = {each.submission: each.quality for each in final.submissions}
@@ -405,13 +407,13 @@ def test_a_split_vote_and_an_appeal_are_settled_by_supplements(round_):
 def test_a_supplement_of_another_plan_is_refused(round_):
     """Its answers would count for the wrong pictures."""
     with pytest.raises(Rejected, match="supplements another plan"):
-        fold(GradingRound(round_.plan, LABELS, 2, (round_.plan,)), [])
+        grade_quickly(GradingRound(round_.plan, LABELS, 2, (round_.plan,)), [])
 
 
 def test_labels_of_another_task_are_refused(round_):
     """There is one for every picture of the task."""
     with pytest.raises(Rejected, match="49 labels for 50 pictures"):
-        fold(GradingRound(round_.plan, LABELS[:49], 2), [])
+        grade_quickly(GradingRound(round_.plan, LABELS[:49], 2), [])
 
 
 def test_correction_takes_away_a_raters_level():
@@ -531,7 +533,7 @@ def test_bt500_finds_who_errs_to_both_sides():
     assert bt500_outliers(grades[:, :5], names[:5]) is None
 
 
-def test_counts_of_the_fold_are_those_of_the_plan(round_):
+def test_counts_of_the_grades_are_those_of_the_plan(round_):
     """Every picture of every submission has three grades of people who count."""
     counts = Counter(about(item) for _, item in round_.plan.items() if item.scored)
     assert set(counts.values()) == {3}

@@ -43,7 +43,7 @@ class FormStep:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-class SteppedForm(ABC):
+class MultiStepForm(ABC):
     """All questions to one rater about one picture of `height` x `width` pixels."""
 
     height: int
