@@ -22,7 +22,7 @@ from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Budget
 from orchestrator.errors import GaveUp, NotGenuine
-from orchestrator.execution.candidate_gate import question_mask
+from orchestrator.execution.attack_output_gate import question_mask
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import array_digest
 from orchestrator.measures import norms

@@ -12,7 +12,7 @@ from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import NotGenuine
 from orchestrator.intake.contest_file import ContestFile
-from orchestrator.integrity import findings, query_determinism
+from orchestrator.integrity import findings, query_findings
 from orchestrator.ledger.read_model import RoundView
 
 
@@ -110,7 +110,7 @@ class ReplayCheck:
         job = _planned_job(record, event.job, place)
         submission = record.round.roster[job.submission]
         if event.finding is FindingKind.QUERIES:
-            shown = query_determinism.query_finding(record, record.round.jobs[event.job], self._parameters.design.noise)
+            shown = query_findings.query_finding(record, record.round.jobs[event.job], self._parameters.design.noise)
             if shown is None:
                 raise NotGenuine(place, "is a finding that does not follow from queries")
             _check_same(event, shown, place)
@@ -125,7 +125,7 @@ class ReplayCheck:
 
     def _check_queries(self, record: RoundView, job: events.JobRecord) -> None:
         """Raises NotGenuine if the repeated queries of a job prove a finding that is not in the ledger."""
-        found = query_determinism.query_finding(record, job, self._parameters.design.noise)
+        found = query_findings.query_finding(record, job, self._parameters.design.noise)
         if found is not None and found.id not in {known.id for known in record.round.findings}:
             raise NotGenuine(self._ledger, f"has no finding {found.id}, which follows from the queries of {job.id}")
 

@@ -24,7 +24,7 @@ from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAY
 from orchestrator.domain.samples import AdversarialExamples, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFault, SubmissionFault
-from orchestrator.execution.candidate_gate import Gate
+from orchestrator.execution.attack_output_gate import Gate
 from orchestrator.execution.player import Player, QueryAnswer
 from orchestrator.execution.player_pool import PlayerPool, fault_record
 from orchestrator.execution.round_context import Clock

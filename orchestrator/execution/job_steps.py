@@ -18,7 +18,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import StoreFault
 from orchestrator.execution import interactions
-from orchestrator.execution.candidate_gate import question_mask
+from orchestrator.execution.attack_output_gate import question_mask
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.player_pool import PlayerPool

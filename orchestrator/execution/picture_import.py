@@ -5,7 +5,7 @@ from dataclasses import replace
 from orchestrator.domain import events
 from orchestrator.domain.plan import Job
 from orchestrator.domain.samples import AdversarialExamples, Pixels
-from orchestrator.execution.candidate_gate import no_examples
+from orchestrator.execution.attack_output_gate import no_examples
 from orchestrator.execution.job_steps import save_examples
 from orchestrator.execution.round_context import RoundContext
 

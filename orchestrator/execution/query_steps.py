@@ -22,7 +22,7 @@ from orchestrator.domain.plan import Job
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.execution import interactions
-from orchestrator.execution.candidate_gate import no_examples
+from orchestrator.execution.attack_output_gate import no_examples
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult

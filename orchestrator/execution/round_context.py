@@ -12,7 +12,7 @@ from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Isolation, Limits, Task
-from orchestrator.execution.candidate_gate import Gate
+from orchestrator.execution.attack_output_gate import Gate
 from orchestrator.integrity.findings import CheckParameters
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import Blobs, array_digest

@@ -30,7 +30,7 @@ from orchestrator.execution.reusable_jobs import (
 )
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Executor
-from orchestrator.integrity import findings, query_determinism
+from orchestrator.integrity import findings, query_findings
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Ledger, put_array
 from orchestrator.logs import get_logger
@@ -143,7 +143,7 @@ class RoundRunner:
             waiting |= {event.submission for event in new.values()}
         for job in self._plan.jobs:
             if job.stage is Stage.QUERY and job.id in self._view.finished_jobs:
-                self._record_finding(query_determinism.query_finding(self._view, _job_record(job, ""), noise))
+                self._record_finding(query_findings.query_finding(self._view, _job_record(job, ""), noise))
             if job.stage is Stage.REPLAY and job.id in self._view.finished_jobs:
                 self._record_verdict(job)
         if parked:

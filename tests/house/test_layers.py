@@ -15,7 +15,7 @@ CRIMES = {
     "The house has floors: import downwards only": ("domain/text.py", "import orchestrator.cli.app"),
     "No cycles between siblings, at any depth": ("domain/ids.py", "import orchestrator.domain.plan"),
     "Plug-ins are reached by name, never imported": (
-        "execution/candidate_gate.py",
+        "execution/attack_output_gate.py",
         "import orchestrator.formats.tournament.format",
     ),
     "The domain and the rules do no I/O and ask no clock": ("formats/tournament/format.py", "import time"),
@@ -24,7 +24,7 @@ CRIMES = {
         "import django",
     ),
     "The web room has no SQL of its own": ("web/rights.py", "import sqlite3"),
-    "docker, kubernetes and torch stay in their files": ("execution/candidate_gate.py", "import torch"),
+    "docker, kubernetes and torch stay in their files": ("execution/attack_output_gate.py", "import torch"),
 }
 
 

@@ -15,7 +15,7 @@ from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.domain.text import counted_noun, printable
 from orchestrator.errors import SubmissionFault
-from orchestrator.execution.candidate_gate import Gate
+from orchestrator.execution.attack_output_gate import Gate
 from orchestrator.execution.player import Player
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext

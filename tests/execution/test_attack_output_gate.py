@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.domain.outcomes import Forfeit, OnMissing, OnViolation
 from orchestrator.domain.tasks import Budget, Norm
-from orchestrator.execution.candidate_gate import Gate, question_mask
+from orchestrator.execution.attack_output_gate import Gate, question_mask
 
 ORIGINALS = np.full((4, 1, 2, 2), 100, np.uint8)
 BUDGET = Budget(Norm.LINF, Fraction(8))
