@@ -33,7 +33,8 @@ fi
 
 echo "engine: starting dockerd --data-root $root (log: $log)"
 mkdir -p "$root"
-setsid dockerd --data-root "$root" >"$log" 2>&1 </dev/null &
+# Less garbage collection, for more memory: with Go's default a tenth of the engine's processor time goes to it.
+GOGC=${GOGC:-400} setsid dockerd --data-root "$root" >"$log" 2>&1 </dev/null &
 daemon=$!
 
 seconds=0
