@@ -52,7 +52,6 @@ def test_training_is_reproducible_bit_for_bit(train, recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.soak
 def test_the_steps_are_those_of_pytorch():
     """The optimizer changes a network exactly as `torch.optim.Adam` does."""
     import sparring_training  # noqa: PLC0415  it brings PyTorch
