@@ -18,6 +18,7 @@ from orchestrator.errors import (
     OutOfMemory,
     OutputFlood,
     ProtocolFault,
+    SandboxLost,
     SubmissionFault,
 )
 from orchestrator.execution.ambiguous_exits import AmbiguousExitTracker
@@ -92,10 +93,16 @@ class _PlayerStart:
         self._previous = previous
 
     def wait_for_turn(self) -> None:
-        """Waits until the previous start has a sandbox with a seed, or failed."""
-        if self._previous is not None:
-            self._previous.has_sandbox_or_failed.wait()
-            self._previous = None
+        """Waits until the previous start has a sandbox with a seed.
+
+        Raises:
+            SandboxLost: it failed, which ends the attempt at the job, so that nobody would ask this player.
+        """
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            previous.has_sandbox_or_failed.wait()
+            if previous.seed is None:
+                raise SandboxLost("the sandbox before this one could not be started")
 
 
 class PlayerPool:
@@ -171,12 +178,15 @@ class PlayerPool:
         """
         return self._start_player(_PlayerStart())
 
+    @property
+    def _is_attack(self) -> bool:
+        return self._submission.side is Side.ATTACK
+
     def _start_player(self, start: _PlayerStart) -> Player:
-        attack = self._submission.side is Side.ATTACK
         try:
             start.wait_for_turn()
             player = self._start_sandbox()
-            start.seed = self._context.attack_seed(self._submission) if attack else self._next_seed()
+            start.seed = self._context.attack_seed(self._submission) if self._is_attack else self._next_seed()
         finally:
             start.has_sandbox_or_failed.set()
         try:
@@ -200,7 +210,7 @@ class PlayerPool:
             Role(self._submission.side.value),
             len(context.task.classes),
             context.payload_limit,
-            queries=context.queries_header() if self._submission.side is Side.ATTACK else None,
+            queries=context.queries_header() if self._is_attack else None,
         )
         return Player(
             self._wrap_sandbox(context.backend.start(spec)),
@@ -214,14 +224,13 @@ class PlayerPool:
     def _get_ready(self, player: Player, seed: int) -> None:
         """Sends `hello` and waits for `ready`."""
         context, limits = self._context, self._context.limits
-        attack = self._submission.side is Side.ATTACK
         step = (
             (limits.perturb_seconds, limits.perturb_batch)
-            if attack
+            if self._is_attack
             else (limits.classify_seconds, limits.classify_batch)
         )
         player.say_hello(context.task_header(), context.limits_header(*step), seed)
-        if not attack:
+        if not self._is_attack:
             self._require_gradients(player)
 
     def _image(self) -> Image:

@@ -66,8 +66,8 @@ class QuestionKind(StrEnum):
 class Weakness(StrEnum):
     """What a careless orchestrator would do, for controls that are in our code.
 
-    Those up to `TEXT` are for `protocol` (see `weakened_sessions.py`); `REUSE` is for `pair`, the
-    others are for `ending` (see `endings.py`).
+    Those up to `TEXT` are for `protocol` (see `weakened_sessions.py`); `REUSE` is for `pair`, the others are for
+    `ending` (see `endings.py`).
     """
 
     IDS = "ids"

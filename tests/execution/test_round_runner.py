@@ -1,6 +1,7 @@
 """A round on the scripted backend: what is retried, what is scored, and what is kept apart."""
 
 import os
+import threading
 import time
 
 import numpy as np
@@ -42,9 +43,9 @@ def test_a_round_is_played_to_its_end(stage) -> None:
 
 
 def test_a_lost_start_is_tried_again_and_not_scored(stage) -> None:
-    """The engine fails at every third start: the round has the same answers, and the failures are on record (X1)."""
+    """The engine fails at every other start: the round has the same answers, and the failures are on record (X1)."""
     smooth, bumpy = stage(), stage()
-    bumpy.backend.lose = lambda what, count: what == "start" and count % 3 == 1
+    bumpy.backend.lose = lambda what, count: what == "start" and count % 2 == 1
     expected, found = smooth.run(), bumpy.run()
     for attack in (None, "shift"):
         assert (answers(expected, attack=attack) == answers(found, attack=attack)).all()
@@ -135,6 +136,42 @@ def test_the_next_sandbox_starts_ahead_on_a_processor(stage) -> None:
     played = stage(defences={"first": first(), "second": first(), "third": first()})
     played.run()
     assert played.backend.most[None] <= 4
+
+
+def test_the_next_job_begins_while_a_sandbox_ends(stage) -> None:
+    """On one slot, the sandbox of each defence but the last ends only when another defence was asked."""
+    asked, waited, changed = [], [], threading.Condition()
+
+    def recorded(name):
+        def play(header, payload):
+            with changed:
+                asked.extend([name] if name not in asked else [])
+                changed.notify_all()
+            return first()(header, payload)
+
+        return play
+
+    defences = {name: recorded(name) for name in ("a", "b", "c")}
+    played = stage(defences=defences, replay=NO_REPLAY, isolation=Isolation.ROUND)
+    start = played.backend.start
+
+    def start_and_end_late(order):
+        sandbox = start(order)
+        stop = sandbox.stop
+
+        def stop_late():
+            with changed:
+                if order.image.name in asked[:2]:
+                    place = asked.index(order.image.name)
+                    waited.append(changed.wait_for(lambda: len(asked) > place + 1, timeout=20))
+            return stop()
+
+        sandbox.stop = stop_late
+        return sandbox
+
+    played.backend.start = start_and_end_late
+    played.run()
+    assert waited == [True, True]
 
 
 def test_the_longest_replay_comes_first(stage) -> None:
