@@ -164,12 +164,10 @@ class Client:
         try:
             if kubeconfig is None and context is None:
                 with suppress(config.ConfigException):
-                    config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+                    config.load_incluster_config(client_configuration=configuration)
                     return cls(_make_client(configuration), namespace)
             file = None if kubeconfig is None else str(kubeconfig)
-            config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=file, context=context, client_configuration=configuration
-            )
+            config.load_kube_config(config_file=file, context=context, client_configuration=configuration)
         except (config.ConfigException, OSError, ValueError) as error:
             why = printable(str(error))
             raise UsageError(
