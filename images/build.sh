@@ -37,7 +37,7 @@ present() { docker image inspect "$1" >/dev/null 2>&1; }
 
 main() {
   if [ "${1:-}" = --cuda ]; then flavour=cuda; shift; fi
-  local base folders=("$@") folder
+  local base folders=("$@") submissions=() folder
   command -v docker >/dev/null || die "the docker program is not installed" "install Docker's command line"
   docker version >/dev/null 2>&1 || die "no Docker engine answers" "start it, or point DOCKER_HOST at one"
   "$PYTHON" -m pip --version >/dev/null 2>&1 || die "$PYTHON has no pip" "set PYTHON to one that has"
@@ -57,10 +57,11 @@ main() {
       images/_base | images/_base/) ;;
       images/runner | images/runner/) build_runner ;;
       images/service | images/service/) build_service ;;
-      /*) build_submission "${folder%/}" ;;
-      *) build_submission "$from/${folder%/}" ;;
+      /*) submissions+=("${folder%/}") ;;
+      *) submissions+=("$from/${folder%/}") ;;
     esac
   done
+  [ ${#submissions[@]} = 0 ] || build_submissions "${submissions[@]}"
 }
 
 # Sets `base` to an image with python3 that is present.
@@ -161,23 +162,33 @@ static_shell() {
   chmod 755 "$shell/sh"
 }
 
-# build_submission FOLDER
+# build_submissions FOLDER ...
+build_submissions() {
+  local folder described name digest
+  for folder; do
+    [ -f "$folder/submission.yaml" ] || die "$folder has no submission.yaml" "name a submission's folder"
+    [ -f "$folder/Dockerfile" ] || die "$folder has no Dockerfile" "images/README.md shows one"
+  done
+  described=$(describe "$@") || die "a submission cannot be read" "the message above says why"
+  while read -r name digest <&3; do
+    [ -z "$name" ] || build_submission "$1" "$name" "$digest"
+    shift
+  done 3<<<"$described"
+}
+
+# build_submission FOLDER NAME DIGEST
 build_submission() {
-  local folder=$1 wheels= found options=()
-  [ -f "$folder/submission.yaml" ] || die "$folder has no submission.yaml" "name a submission's folder"
-  [ -f "$folder/Dockerfile" ] || die "$folder has no Dockerfile" "images/README.md shows one"
-  found=$(described "$folder") || die "$folder cannot be read" "the message above says why"
-  [ -n "$found" ] || return 0
+  local folder=$1 wheels= options=()
   [ ! -f "$folder/requirements.lock" ] || wheelhouse "$(basename "$folder")" "$folder/requirements.lock"
   if [ "$flavour" = cuda ] && grep -q '^ARG BASE=sparring/base-torch:cpu' "$folder/Dockerfile"; then
     options=(--build-arg BASE=sparring/base-torch:cuda)
   fi
-  build "$folder" "${found% *}" --label "sparring.source=${found#* }" --iidfile "$work/id" "${options[@]}"
-  noted "$folder" "${found#* }" "$(cat "$work/id")"
+  build "$folder" "$2" --label "sparring.source=$3" --iidfile "$work/id" "${options[@]}"
+  note "$folder" "$3" "$(cat "$work/id")"
 }
 
-# noted FOLDER DIGEST ID: writes down which image was built from these files; a round plays what is written down here.
-noted() {
+# note FOLDER DIGEST ID: writes down which image was built from these files; a round plays what is written down here.
+note() {
   "$PYTHON" - "$1" "$2" "$3" "$flavour" <<'EOF'
 import sys
 from pathlib import Path
@@ -196,10 +207,10 @@ except SparringError as error:
 EOF
 }
 
-# described FOLDER: prints the name under which admission looks a submission's image up, a blank, and the digest of its
-# files; nothing with --cuda where it does not say `gpu: true`.
-described() {
-  "$PYTHON" - "$1" "$flavour" <<'EOF'
+# describe FOLDER ...: prints a line for each: the name under which admission looks a submission's image up, a blank, and the
+# digest of its files; an empty line with --cuda where it does not say `gpu: true`.
+describe() {
+  "$PYTHON" - "$flavour" "$@" <<'EOF'
 import sys
 from pathlib import Path
 
@@ -208,16 +219,19 @@ try:
     from orchestrator.intake import image_build, manifest, source_tree
 except ImportError as error:
     sys.exit(f"{sys.executable} cannot read manifests: {error}\n  remedy: `sparring image build`, or set PYTHON to one that can")
+flavour, *folders = sys.argv[1:]
 try:
-    folder, flavour = Path(sys.argv[1]), sys.argv[2]
-    found = manifest.read_manifest(folder)
-    if flavour == "cpu" or found.gpu:
+    for folder in map(Path, folders):
+        found = manifest.read_manifest(folder)
+        if flavour == "cuda" and not found.gpu:
+            print()
+            continue
         name = image_build.image_tag(folder, found, flavour)
         if (other := image_build.shipped_folder_with_image(folder, name)) is not None:
             sys.exit(f"{name} is the image of {other}; give {folder} an `image:` of its own in its submission.yaml")
         print(name, source_tree.scan_folder(folder).digest)
 except SparringError as error:
-    sys.exit(str(error))
+    sys.exit(f"{folder} cannot be read: {error}")
 EOF
 }
 
