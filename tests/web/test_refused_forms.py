@@ -288,8 +288,8 @@ def test_no_page_has_two_forms_to_type_into(world) -> None:
     from orchestrator.web.urls import PAGES
 
     assert_one_form(
-        (f"{who.name} at {page.route}", world.client(who).get(filled(world, page, who)))
-        for who in CUP_PEOPLE
+        (f"{who.name} at {page.route}", client.get(filled(world, page, who)))
+        for who, client in [(each, world.client(each)) for each in CUP_PEOPLE]
         for page in PAGES
     )
 
@@ -306,7 +306,9 @@ def test_no_page_of_weeks_has_two_forms_to_type_into(weeks) -> None:
     plain = [f"/{page.route}" for page in PAGES if "<" not in page.route]
     own = [week_address(weeks, page) for page in WEEK_PAGES]
     assert_one_form(
-        (f"{name} at {each}", weeks.client(name).get(each)) for name in PEOPLE for each in (*plain, *own, *rows)
+        (f"{name} at {each}", client.get(each))
+        for name, client in [(each, weeks.client(each)) for each in PEOPLE]
+        for each in (*plain, *own, *rows)
     )
 
 

@@ -155,8 +155,8 @@ def test_no_address_escapes_the_tables(every_page):
 @pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
 def test_get_as(world, pages, who):
     """Everybody is answered as the rights say, and no look changes the ledger."""
-    before = world.head()
-    wrong = [wrong_answer(who, page, world.client(who).get(filled(world, page, who))) for page in pages]
+    before, client = world.head(), world.client(who)
+    wrong = [wrong_answer(who, page, client.get(filled(world, page, who))) for page in pages]
     assert [each for each in wrong if each] == []
     assert world.head() == before
 
@@ -168,12 +168,13 @@ def test_post_as(fresh_world, pages, who):
     from orchestrator.web.models import Account
 
     world, wrong = fresh_world(), []
-    before, people = world.head(), Account.objects.count()
+    before, people, client = world.head(), Account.objects.count(), world.client(who)
     for page in pages:
-        answer = world.client(who).post(filled(world, page, who))
+        answer = client.post(filled(world, page, who))
         wrong.append(wrong_answer(who, page, answer))
         if has_right(who, page.right) and answer.status_code in DONE:
             world = fresh_world()
+            client = world.client(who)
         assert (world.head(), Account.objects.count()) == (before, people), page.name
     assert [each for each in wrong if each] == []
 
@@ -192,20 +193,20 @@ def test_what_is_not_there_or_not_yours_is_not_found(world, pages):
     """An id of nothing, or of another team's thing, is answered with 404: nobody learns what exists."""
     from orchestrator.web.rights import Right
 
-    wrong, seen = [], 0
+    wrong, seen, clients = [], 0, {each: world.client(each) for each in EVERYBODY}
     for page in pages:
         who = next((each for each in PEOPLE if has_right(each, page.right)), VISITOR)
-        there = world.client(who).get(filled(world, page, who))
+        there = clients[who].get(filled(world, page, who))
         there.close()
         allowed = {404} | ({405} & {there.status_code})
         for kind, name in PARAMETER.findall(page.route):
             for value in others(world, page, name, kind):
                 seen += 1
                 address = filled(world, page, who, {name: value})
-                status = world.client(who).get(address).status_code
+                status = clients[who].get(address).status_code
                 if status not in allowed:
                     wrong.append(f"{who.name} at {address}: {status}")
-                if page.right is not Right.EVERYBODY and world.client(VISITOR).get(address).status_code != 302:
+                if page.right is not Right.EVERYBODY and clients[VISITOR].get(address).status_code != 302:
                     wrong.append(f"visitor at {address}: not asked to sign in")
     assert seen > 0
     assert wrong == []
@@ -220,12 +221,12 @@ def api_routes() -> list[str]:
 def test_the_api_asks_for_a_token(world):
     """A route that the document does not open to everybody refuses a visitor, and a cookie is no token."""
     _, reasons = document_tables()
-    before, wrong = world.head(), []
+    before, wrong, clients = world.head(), [], {who: world.client(who) for who in (VISITOR, ADA)}
     for route in api_routes():
         address = "/" + PARAMETER.sub("0000000000000bad", re.sub(r"\(\?P(<\w+>)[^)]*\)\$?", r"\1", route))
         is_open = documented(route, reasons).startswith("everybody")
-        for who in (VISITOR, ADA):
-            found = {method: world.client(who).generic(method, address).status_code for method in METHODS}
+        for who, client in clients.items():
+            found = {method: client.generic(method, address).status_code for method in METHODS}
             good = OPEN | {404, 405, 422} if is_open else {401, 405}
             if not set(found.values()) <= good or (not is_open and 401 not in found.values()):
                 wrong.append(f"{who.name} at {address}: {found}")

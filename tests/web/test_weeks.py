@@ -123,9 +123,10 @@ def test_nobody_else_sees_a_picture_before_its_week_closes(world) -> None:
     hidden = world.pictures["open"]
     assert hidden in world.client("Fay").get("/my/foxes/pictures/").content.decode()
     for name in ("", "Oda", "Bo", "Rae", "Org"):
+        client = world.client(name)
         for page in WEEK_PAGES:
             for picture in (hidden, world.pictures["broken"]):
-                answer = world.client(name).get(address(world, page, picture_id=picture, case=f"overrule:{picture}"))
+                answer = client.get(address(world, page, picture_id=picture, case=f"overrule:{picture}"))
                 if picture == hidden and "picture_id" in page.route:
                     assert answer.status_code != 200, page.name
                 elif "text/html" in answer["Content-Type"] and picture != hidden:
