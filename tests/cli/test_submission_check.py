@@ -242,6 +242,18 @@ def test_a_baseline_that_cannot_play_here_measures_nothing(player, contest, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("tried", "against", "starts"), [("attack", "measure", 1), ("defence", "mover", 2)])
+def test_how_often_a_defence_starts_in_a_trial(player, contest, tmp_path, tried, against, starts) -> None:
+    """A baseline starts once. A defence that is tried starts for each cell, as in a round."""
+    folder, counted = player(f"{tried}_honest"), player("defence_honest") / "player.py"
+    counted.write_text(f"open({str(tmp_path / 'starts')!r}, 'a').write('.')\n{counted.read_text()}")
+    page = tmp_path / "page.html"
+    done = submission("try", folder, "--against", against, "--contest", contest, "--pictures", page)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "starts").read_text() == "." * starts
+
+
+@pytest.mark.slow
 def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     """What the submission broke is counted, and the exit code says it."""
     page = tmp_path / "page.html"

@@ -13,6 +13,7 @@ from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import InfrastructureFault, Problem
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import EventCallback, RoundRunner
@@ -80,11 +81,16 @@ def play_trial_round(
     samples: Samples,
     watch: EventCallback,
 ) -> Iterator[tuple[RoundView, RoundScoring]]:
-    """Plays all attacks against all defences on these pictures, without replays; yields the record and its scoring."""
+    """Plays all attacks against all defences on these pictures, without replays; yields the record and its scoring.
+
+    Baselines remember no pictures: if all defences are baselines, each has one sandbox whatever the isolation is.
+    """
     roster, images = Roster(tuple(players)), {submission.id: image for submission, image in players.items()}
     with _trial_context(contest, task, roster, images, backend, samples) as once:
         devices = composition.attack_devices(once.limits, once.access.sandboxes_per_job)
-        context = replace(once, replay=SamplingDesign(power=0.0), attack_devices=devices)
+        baselines = all(defence.baseline for defence in roster.by_side(Side.DEFENCE))
+        isolation = Isolation.ROUND if baselines else once.isolation
+        context = replace(once, replay=SamplingDesign(power=0.0), isolation=isolation, attack_devices=devices)
         record = RoundView(context.blobs)
         ledger = plugins.load_plugin("stores", "memory")()
         runner = RoundRunner(context, ledger, record, lambda: format_time(datetime.now(UTC)), watch)
