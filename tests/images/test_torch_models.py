@@ -4,17 +4,12 @@ import importlib.util
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from sparring_models import DigitsCNN
-from torch import nn
 
 from orchestrator.protocol.messages import Role
 
 from .conftest import EPSILON, ROOT
 
 pytestmark = pytest.mark.slow
-WEIGHTS = ROOT / "images" / "defence_undefended" / "weights.safetensors"
 SURROGATE = ROOT / "images" / "attack_fgsm" / "weights.safetensors"
 PLAYER = """
 from sparring_torch import serve, torch_attack, torch_defence, torch_model
@@ -67,101 +62,57 @@ INSTALL = {
 }
 
 
-class Normalised(nn.Module):
-    """The digits' network with a normalisation of its own, to compare with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.network = DigitsCNN()
-
-    def forward(self, x):
-        """Returns the network's logits."""
-        return self.network((x - 0.25) / 0.5)
-
-
-def state_dict():
-    """Returns the shipped network's weights."""
-    return load_file(WEIGHTS)
-
-
-def store(kind: str, folder) -> str:
-    """Writes the shipped network in a way in which people store theirs; returns how a player names it."""
-    if kind == "safetensors":
-        save_file(state_dict(), folder / "weights.safetensors")
-        return "DigitsCNN(), 'weights.safetensors'"
-    if kind == "pt2":
-        network = DigitsCNN()
-        network.load_state_dict(state_dict())
-        size = torch.export.Dim("n")
-        example = torch.zeros(2, 1, 8, 8)
-        torch.export.save(torch.export.export(network, (example,), dynamic_shapes=({0: size},)), folder / "model.pt2")
-        return "'model.pt2'"
-    weights = state_dict()
-    if kind == "whole":
-        weights = DigitsCNN()
-    if kind == "checkpoint":
-        weights = {
-            "model_state_dict": {f"module.{name}": value for name, value in weights.items()},
-            "optimizer_state_dict": {"state": {}, "param_groups": [{"lr": 0.1}]},
-            "epoch": 3,
-        }
-    torch.save(weights, folder / f"{kind}.pt")
-    return f"DigitsCNN(), '{kind}.pt'"
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.export
 def test_a_stored_network_is_a_defence_in_one_line(written, test_digits, tmp_path) -> None:
     """Weights of safetensors, of torch.save, from a checkpoint of DataParallel and exported give the same labels.
 
     One process is the four players in turn: starting PyTorch takes longer than the rest.
     """
-    lines = [f"torch_defence({store(kind, tmp_path)})" for kind in ("safetensors", "state_dict", "checkpoint", "pt2")]
+    from . import torch_networks  # noqa: PLC0415  it brings PyTorch
+
+    kinds = ("safetensors", "state_dict", "checkpoint", "pt2")
+    lines = [f"torch_defence({torch_networks.store(kind, tmp_path)})" for kind in kinds]
     player = written(PLAYER.format(more=IN_TURN.format(players=", ".join(lines)), player="InTurn()"), Role.DEFENCE)
     pixels, labels = test_digits.pixels[:20], test_digits.labels[:20]
-    network = DigitsCNN()
-    network.load_state_dict(state_dict())
-    expected = network(torch.from_numpy(pixels).float() / 255).argmax(1)
-    assert (expected.numpy() == labels).mean() > 0.9
+    expected = torch_networks.answers(pixels, torch_networks.SHIPPED)
+    assert np.mean(expected == labels) > 0.9
     for line in lines:
         assert player.classify(pixels) == expected.tolist(), line
 
 
 def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> None:
     """`mean` and `std` are applied before the network, the gradient is that of the whole, and so is evaluation mode."""
+    from . import torch_networks  # noqa: PLC0415  it brings PyTorch
+
     source = PLAYER.format(
         more="import torch\nassert not torch_model(DigitsCNN(), std=0.5).training\ntorch.manual_seed(0)",
         player="torch_defence(DigitsCNN(), mean=0.25, std=[0.5])",
     )
     player = written(source, Role.DEFENCE)
-    torch.manual_seed(0)
-    network = Normalised()
     pixels, labels = test_digits.pixels[:5], test_digits.labels[:5]
-    x = (torch.from_numpy(pixels).float() / 255).requires_grad_()
-    scores = network(x)
-    nn.functional.cross_entropy(scores, torch.from_numpy(labels.astype(np.int64)), reduction="sum").backward()
+    scores, gradients = torch_networks.scores_and_gradients(pixels, labels, seed=0)
     answer = player.ask(player.session.ask_classify(pixels))[0]
     assert list(answer.labels) == scores.argmax(1).tolist()
-    np.testing.assert_allclose(answer.scores, scores.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(answer.scores, scores, rtol=1e-4, atol=1e-5)
     given = player.ask(player.session.ask_gradient(pixels, labels.tolist()))[0].gradients
-    np.testing.assert_allclose(given, x.grad.numpy(), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(given, gradients, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("library", ATTACKS)
 def test_an_attack_of_a_library_is_an_attack_in_one_line(library, written, test_digits, require) -> None:
     """With labels and without it keeps the budget, makes the network it attacks err, and repeats a batch's answer."""
+    from . import torch_networks  # noqa: PLC0415  it brings PyTorch
+
     package = library.partition(",")[0]
     if importlib.util.find_spec(package) is None:
         require(package, INSTALL[package])
     more, player = (part.format(weights=str(SURROGATE)) for part in ATTACKS[library])
     player = written(PLAYER.format(more=more, player=player), Role.ATTACK)
     pixels, labels = test_digits.pixels[:20], test_digits.labels[:20]
-    network = DigitsCNN()
-    network.load_state_dict(load_file(SURROGATE))
     for told in (labels, None):
         made = player.perturb(pixels, told)
         assert EPSILON // 2 < np.abs(made.astype(int) - pixels).max() <= EPSILON
-        answers = network(torch.from_numpy(made).float() / 255).argmax(1).numpy()
-        assert np.mean(answers == labels) < 0.3
+        assert np.mean(torch_networks.answers(made, SURROGATE) == labels) < 0.3
         np.testing.assert_array_equal(player.perturb(pixels, told), made)
 
 
@@ -192,7 +143,9 @@ def test_what_cannot_be_played_is_said(written, tmp_path) -> None:
 
     One process makes all the mistakes, the last of them as its player: starting PyTorch takes longer than the rest.
     """
-    store("whole", tmp_path)
+    from . import torch_networks  # noqa: PLC0415  it brings PyTorch
+
+    torch_networks.store("whole", tmp_path)
     last = list(WRONG)[-1]
     player = written(PLAYER.format(more=TRY_ALL.format(calls=list(WRONG)), player=last), Role.DEFENCE, greet=False)
     assert player.process.wait(60) != 0
