@@ -13,15 +13,12 @@ from rich.text import Text
 
 from orchestrator.application.contests import rescoring
 from orchestrator.application.contests.rescoring import RescoredRound
-from orchestrator.application.contests.unrestricted_views import board_table
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain import events
-from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.reports import formatting
 from orchestrator.scoring.results_file import ColumnPart, LeaderboardPart, Results, RowPart, ValuePart
-from orchestrator.scoring.round_scoring import leaderboard_part
 
 
 class _JobsColumn(MofNCompleteColumn):
@@ -75,26 +72,6 @@ def open_bar() -> Progress:
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-
-
-def print_standing(boards: Sequence[Leaderboard], *, as_json: bool) -> None:
-    """Prints the boards of an unrestricted contest, which belong to no round."""
-    if as_json:
-        console.print_json([leaderboard_part(each, {}).model_dump(mode="json") for each in boards])
-        return
-    for board in map(board_table, boards):
-        out.print(f"[bold]{safe_text(board.title)}[/]")
-        if not board.rows:
-            out.print("none yet")
-            continue
-        cells = [[safe_text(row[place]) for row in board.rows] for place in range(len(board.heads))]
-        last = len(board.heads) - 1
-        columns = [
-            Column(head.lower(), own, is_number=place not in (1, last), is_sentence=place == last)
-            for place, (head, own) in enumerate(zip(board.heads, cells, strict=True))
-        ]
-        for table in fitting_tables(columns, 1):
-            out.print(table)
 
 
 def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:

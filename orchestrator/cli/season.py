@@ -19,7 +19,6 @@ from orchestrator.application.contests import (
 )
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_admission import SubmissionRequest
-from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
@@ -30,7 +29,6 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
-from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.intake import manifest
 from orchestrator.ledger.contest_folder import ContestFolder
 
@@ -298,14 +296,15 @@ def board(
 
     For an unrestricted contest, show its standing; --round shows the answers of a week.
     """
+    from orchestrator.application.contests.unrestricted_contest import unrestricted_rules  # noqa: PLC0415  see below
+    from orchestrator.cli import standing  # noqa: PLC0415  other commands start faster without
+
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
     if as_of is not None:
         if folder is None or phase is not None or task is not None:
             raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
-        with open_unrestricted(folder) as contest:
-            found = contest.boards_of_day(as_of.date(), seasons.now())
-        results_output.print_standing(found, as_json=as_json)
+        standing.print_standing(folder, as_of.date(), as_json=as_json)
         return
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)
@@ -316,9 +315,7 @@ def board(
         stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
         results = [] if stands else season_rounds.latest_results(admin, phase, task)
     if stands:
-        with open_unrestricted(folder) as contest:
-            standing = contest.read(boards)
-        results_output.print_standing(standing, as_json=as_json)
+        standing.print_standing(folder, as_json=as_json)
     elif results:
         results_output.print_season(results, as_json=as_json)
     else:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.application.contests import worker
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli import console
 from orchestrator.cli.console import out, safe_text
@@ -93,6 +92,8 @@ def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json:
     contest_folder = ContestFolder(folder)
     contest_folder.require()
     if not play.no_worker:
+        from orchestrator.application.contests import worker  # noqa: PLC0415  other commands import this module
+
         options = RunOptions(play.backend, play.slots, play.allow_unisolated)
         worker.require_isolation(Contest(contest_folder.file), options)
     settings = WebSettings(contest=folder.resolve(), address=address, database=where.database, file=file)

@@ -57,13 +57,14 @@ def test_a_command_imports_no_other() -> None:
     assert not names & {"cli.season", "cli.rounds", "application", "ledger", "formats", "execution"}
 
 
-def test_a_board_needs_no_cluster() -> None:
-    """The commands of a contest import nothing of a cluster but its settings, and no other group of commands."""
+def test_a_board_needs_no_cluster_and_no_format() -> None:
+    """The commands of a contest import nothing of a cluster but its settings, no format, and no other commands."""
     names = modules_of("board")
     assert {name for name in names if name.startswith("executors.kubernetes.")} == {
         "executors.kubernetes.settings",
         "executors.kubernetes.timings",
     }
+    assert {name for name in names if name.startswith("formats")} <= {"formats"}
     assert not names & {"cli.publish", "cli.serve", "cli.sandbox", "cli.submission"}
 
 
