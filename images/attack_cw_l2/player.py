@@ -15,11 +15,9 @@ import numpy as np
 # foolbox imports GitPython, which fails where there is no git program, unless it is told to be quiet.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
-from sparring_models import device, load_network, pictures  # first: it imports less of PyTorch
-
-# isort: split
 import foolbox
 import torch
+from sparring_models import device, load_network, pictures
 
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 

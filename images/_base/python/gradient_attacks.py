@@ -11,12 +11,10 @@ and to [0, 1]. All in float32; the result is uint8 and keeps the budget exactly 
 then the network's own predictions stand in.
 """
 
-from sparring_models import device, loss_gradient, pictures  # first: it imports less of PyTorch
-
-# isort: split
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sparring_models import device, loss_gradient, pictures
 from torch import nn
 
 Pixels = NDArray[np.uint8]

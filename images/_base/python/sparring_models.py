@@ -5,17 +5,11 @@ belongs to follows from the task's shape, so one baseline folder serves several 
 """
 
 import os
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Protocol
 
 # cuBLAS reads this when CUDA starts; without it deterministic algorithms refuse to run on a GPU.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-# A quarter of a player's start goes into a module of PyTorch that only its compiler and its export need. An empty one
-# takes its place, unless the player imported PyTorch before this module: then all of PyTorch is there.
-if "torch" not in sys.modules:
-    sys.modules["torch._meta_registrations"] = ModuleType("torch._meta_registrations")
 
 import numpy as np
 import torch

@@ -22,12 +22,10 @@ import math
 import sys
 from pathlib import Path
 
-from sparring_models import ARCHITECTURES, be_deterministic, loss_gradient  # first: it imports less of PyTorch
-
-# isort: split
 import numpy as np
 import torch
 from safetensors.torch import save
+from sparring_models import ARCHITECTURES, be_deterministic, loss_gradient
 from torch import nn
 from torch.nn import functional
 from torch.optim.adam import adam
