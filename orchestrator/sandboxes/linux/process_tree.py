@@ -7,6 +7,7 @@ player.
 """
 
 import hashlib
+import io
 import os
 import re
 import secrets
@@ -14,7 +15,6 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from orchestrator.errors import SandboxLost
@@ -114,7 +114,7 @@ def _process_family(tag: str, session: int | None) -> list[_Process]:
 
 def _living_processes() -> list[_Process]:
     processes = []
-    for entry in Path("/proc").iterdir():
+    for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             process = _read_process(int(entry.name))
             if process is not None:
@@ -125,7 +125,7 @@ def _living_processes() -> list[_Process]:
 def _read_process(pid: int) -> _Process | None:
     """Returns one process; None if it does not exist or is a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = _read_file(pid, "stat")
     except OSError:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
@@ -136,7 +136,7 @@ def _read_process(pid: int) -> _Process | None:
 
 def _read_tag(pid: int) -> str | None:
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        environment = _read_file(pid, "environ")
     except OSError:  # another user's, or just ended
         return None
     if _TAG_PREFIX not in environment:
@@ -145,6 +145,12 @@ def _read_tag(pid: int) -> str | None:
         if entry.startswith(_TAG_PREFIX):
             return entry[len(_TAG_PREFIX) :].decode("ascii", "replace")
     return None
+
+
+def _read_file(pid: int, name: str) -> bytes:
+    """Returns a file of one process. `Path.read_bytes` takes three times as long, and every process is read."""
+    with io.FileIO(f"/proc/{pid}/{name}") as file:
+        return file.readall()
 
 
 def _kill_process(process: _Process) -> None:
