@@ -99,6 +99,8 @@ class DockerEngine:
         for client in (general, endings):
             # The library keeps up to 25 idle connections for each path, and no later request has a container's path.
             client.headers["Connection"] = "close"
+            # Proxies and ~/.netrc are not for a unix socket, and the library looks for them at each call.
+            client.trust_env = False
         return general, endings
 
     def host(self) -> HostLimits:
