@@ -38,14 +38,12 @@ def make_backend(
             "kubernetes is an engine, not a backend: rounds are played there with `--engine kubernetes`; "
             "everything else starts players on this machine: say container"
         )
-    if name not in (names := plugins.plugin_names("sandboxes")):
-        raise UsageError(f"no {name!r} among the sandboxes: there is {', '.join(sorted({CONTAINER, *names}))}")
     settings = BackendSettings(
         workspace=workspace,
         python_path=(resources.resource_path("images", "_base", "python"),),
         allow_unisolated=allow_unisolated,
     )
-    backend: Backend = plugins.load_plugin("sandboxes", name)(settings)
+    backend: Backend = plugins.load_plugin("sandboxes", name, [CONTAINER])(settings)
     return backend
 
 

@@ -8,6 +8,7 @@ plug-ins as entry points of the group `sparring.<kind>`, such as `sparring.forma
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -32,8 +33,8 @@ def plugin_names(kind: str) -> tuple[str, ...]:
     return tuple(sorted({*_own_names(kind), *_entry_points(kind)}))
 
 
-def load_plugin(kind: str, name: str) -> Any:
-    """Returns the plug-in class of that name.
+def load_plugin(kind: str, name: str, other_names: Iterable[str] = ()) -> Any:
+    """Returns the plug-in class of that name. `other_names` are what else the user may choose.
 
     Raises:
         UsageError: there is no such plug-in, with the known names; or another distribution's plug-in cannot be loaded,
@@ -44,7 +45,8 @@ def load_plugin(kind: str, name: str) -> Any:
         return pkgutil.resolve_name(plugin) if isinstance(plugin, str) else plugin
     foreign = _entry_points(kind)
     if name not in foreign:
-        raise UsageError(f"no {name!r} among the {kind}: there is {', '.join(plugin_names(kind))}")
+        known = ", ".join(sorted({*other_names, *plugin_names(kind)}))
+        raise UsageError(f"no {name!r} among the {kind}: there is {known}")
     try:
         return foreign[name].load()
     except (ImportError, AttributeError) as error:
