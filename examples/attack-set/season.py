@@ -37,6 +37,7 @@ sys.path.insert(0, str(IMAGES / "_base" / "python"))
 from gradient_attacks import fgsm, pgd  # noqa: E402  a helper of players, which is no package
 from sparring_models import load_network  # noqa: E402
 
+COMMAND = get_command(app)
 TEAMS = {"Idle Hands": "untouched", "One Step": "fgsm", "Twenty Steps": "pgd"}
 RATERS = [f"r{number:02}" for number in range(1, 18)]
 MORE_RATERS = [[f"r{number:02}" for number in range(first, first + 5)] for first in (18, 23, 28)]
@@ -49,7 +50,7 @@ def run(*words: object) -> None:
     """Prints a command and runs it. Raises SystemExit with its exit code where it fails."""
     arguments = [str(word) for word in words]
     print("\n$ sparring", shlex.join(arguments), flush=True)
-    code = get_command(app).main(arguments, prog_name="sparring", standalone_mode=False)
+    code = COMMAND.main(arguments, prog_name="sparring", standalone_mode=False)
     if code:
         raise SystemExit(code)
 

@@ -24,6 +24,7 @@ from orchestrator.cli.app import app
 HERE = Path(__file__).resolve().parent
 ATTACK = ("attack.py", "targets.py", "views.py", "model.npz")
 DEFENCE = ("defence.py", "judges.py", "views.py", "model.npz")
+COMMAND = get_command(app)
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def sparring(*words: object, status: int = 0) -> str:
     arguments = [str(word) for word in words]
     print(f"\n$ sparring {shlex.join(arguments)}", flush=True)
     with redirect_stdout(io.StringIO()) as printed:
-        ended = get_command(app).main(arguments, prog_name="sparring", standalone_mode=False) or 0
+        ended = COMMAND.main(arguments, prog_name="sparring", standalone_mode=False) or 0
     print(printed.getvalue(), end="", flush=True)
     if ended != status:
         raise SystemExit(f"that ended with {ended} instead of {status}")
