@@ -44,8 +44,8 @@ def made(document, tmp_path_factory) -> Path:
 def test_the_page_is_played_from_a_network_to_a_bundle(document, made, shell, tmp_path) -> None:
     """Every line of both halves works in its order, with few pictures: both players pass the check, and are ranked.
 
-    In the contest each defence has one sandbox, and is asked nothing again: both are tested with players that start
-    in less time.
+    In the contest each defence has one sandbox, is asked nothing again, and plays no trial match when it is submitted:
+    all that is tested with players that start in less time, and `check` has played the trial match.
     """
     work = tmp_path / "work"
     shutil.copytree(made, work, dirs_exist_ok=True)
@@ -58,7 +58,7 @@ def test_the_page_is_played_from_a_network_to_a_bundle(document, made, shell, tm
     file, yaml = work / "cup" / "contest.yaml", YAML()
     contest, wanted = yaml.load(file), yaml.load(changes.text.replace("first: 500", "first: 20"))
     rules = {**contest["rules"], **wanted["rules"]}
-    quick = {"isolation": "round", "replay": {"power": 0}}
+    quick = {"isolation": "round", "replay": {"power": 0}, "trial_pictures": 0}
     yaml.dump({**contest, **wanted, "rules": rules, **quick}, file)
     printed = shell(season.text.replace("contest power cup", "contest power cup --rounds 20"))
     assert "integrity only" in printed
