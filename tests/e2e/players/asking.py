@@ -8,6 +8,7 @@ A misbehaving attack first delivers half of a question like the honest one. A mi
 pictures, and misbehaves at attacked pictures of one class.
 """
 
+import itertools
 import json
 import os
 import struct
@@ -134,10 +135,12 @@ def overdraws(question):
 
 
 def asks_forever(question):
-    """Continues to query when nothing is left."""
+    """Continues to query when nothing is left: a thousand times at once, and then without using up a processor."""
     place = len(question.pictures) - 1
-    while True:
+    for number in itertools.count():
         question.ask([place], [question.pictures[place]])
+        if number >= 1000:
+            time.sleep(0.01)
 
 
 def asks_behind(question):
