@@ -18,10 +18,10 @@ _ABSENT = object()
 
 def check_equal(name: str, stated: Any, found: Any) -> None:
     """Raises NotGenuine, naming the place, if a stated value differs from the one that was found."""
-    difference = _difference(stated, found, name)
+    difference = _difference(stated, found)
     if difference is not None:
-        place, one, other = difference
-        raise NotGenuine(place, f"is {_display(one)}, and {_display(other)} follows from the record")
+        path, one, other = difference
+        raise NotGenuine(name + path, f"is {_display(one)}, and {_display(other)} follows from the record")
 
 
 def check_lines(file: BinaryIO, name: str, found: Iterable[Any]) -> None:
@@ -50,19 +50,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _difference(stated: Any, found: Any, place: str) -> tuple[str, Any, Any] | None:
+def _difference(stated: Any, found: Any) -> tuple[str, Any, Any] | None:
+    """Returns the path of the first difference and the two values there, None for no difference."""
+    members: Iterable[tuple[Any, Any, Any]]
     if isinstance(stated, dict) and isinstance(found, dict):
         keys = sorted(stated.keys() | found.keys())
-        inside = (
-            _difference(stated.get(key, _ABSENT), found.get(key, _ABSENT), f"{place} {printable(key, 80)}")
-            for key in keys
-        )
-        return next((each for each in inside if each is not None), None)
-    if isinstance(stated, list) and isinstance(found, list):
-        pairs = enumerate(zip_longest(stated, found, fillvalue=_ABSENT))
-        inside = (_difference(one, other, f"{place} [{number}]") for number, (one, other) in pairs)
-        return next((each for each in inside if each is not None), None)
-    return None if _are_equal(stated, found) else (place, stated, found)
+        members = ((key, stated.get(key, _ABSENT), found.get(key, _ABSENT)) for key in keys)
+    elif isinstance(stated, list) and isinstance(found, list):
+        members = ((at, *pair) for at, pair in enumerate(zip_longest(stated, found, fillvalue=_ABSENT)))
+    else:
+        return None if _are_equal(stated, found) else ("", stated, found)
+    for name, one, other in members:
+        inside = _difference(one, other)
+        if inside is not None:
+            step = f" [{name}]" if isinstance(name, int) else f" {printable(name, 80)}"
+            return step + inside[0], inside[1], inside[2]
+    return None
 
 
 def _are_equal(stated: Any, found: Any) -> bool:
