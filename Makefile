@@ -11,8 +11,9 @@ WORKERS ?= 4
 # What two databases could do differently: unique fields, transactions, conflicts, times, the order of rows.
 ACCOUNTS := $(addprefix tests/web/test_,accounts.py session_security.py uploads.py housekeeping.py contest_site.py health.py)
 # Workers take groups of tests in the order of tests/conftest.py, the longest first. A test that runs `make` is no part of
-# this one, whose jobs its own would warn about.
-PYTEST := env --unset=MAKEFLAGS $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# this one, whose jobs its own would warn about. Linear algebra has one thread in each process: threads of several workers
+# wait for each other, and the processors work while they do.
+PYTEST := env --unset=MAKEFLAGS OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
