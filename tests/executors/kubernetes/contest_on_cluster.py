@@ -83,7 +83,7 @@ class Stage:
     def contest(self) -> Path:
         """Writes the contest file."""
         limits = {"memory": "256MiB", "classify_seconds": 5, "perturb_seconds": 20, "ready_seconds": 60, "restarts": 3}
-        lab = Lab(self.folder, "process", settings={"isolation": "attack", "replay": {"power": 0.99, "cheat": 0.3}})
+        lab = Lab(self.folder, "process", settings={"isolation": "attack", "replay": {"power": 0.9, "cheat": 0.3}})
         lab.player, lab.pictures = self.player or lab.player, self.pictures
         path = lab.contest(*self.players, limits=limits | self.limits)
         body = json.loads(path.read_text()) | self.settings

@@ -85,6 +85,7 @@ def test_questions_are_asked_again_in_pods_without_the_attack(stage) -> None:
     stage.settings["replay"] = {"power": 0.5, "cheat": 0.3}
     stage.players = ("attack_honest", "defence_honest")
     halve_batches(stage)
+    stage.limits["classify_batch"] = 4  # two questions are asked again, each in a pod of its own, and not eight
     path = stage.contest()
     expected = stage.here(path)
     assert results_but_sandboxes(stage.play(path)) == results_but_sandboxes(expected)
