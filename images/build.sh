@@ -238,10 +238,8 @@ EOF
 # wheelhouse NAME LOCK: sets `wheels` to a folder that holds wheels/, complete and fresh for the base image's Python.
 # Debian 12 and everything newer has glibc 2.36, so wheels for any glibc up to that will do.
 wheelhouse() {
-  local version machine stamp name platforms=()
-  read -r version machine < <(docker run --rm --network none --entrypoint python3 "$base" -c \
-    'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine())') ||
-    die "python3 does not run in $base" "name another image in SPARRING_BASE_IMAGE"
+  local stamp name platforms=()
+  base_python
   wheels=$work/$1
   stamp="$version $machine $(sha256sum <"$2")"
   if [ "$(cat "$wheels/stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
@@ -254,6 +252,14 @@ wheelhouse() {
     "${platforms[@]}" --dest "$wheels/wheels" -r "$2" ||
     die "not every wheel that $2 names can be downloaded" "set pip's index or find-links (PIP_INDEX_URL, PIP_FIND_LINKS)"
   printf '%s\n' "$stamp" >"$wheels/stamp"
+}
+
+# Sets `version` and `machine` to those of the base image's Python, once.
+base_python() {
+  [ -z "${machine:-}" ] || return 0
+  read -r version machine < <(docker run --rm --network none --entrypoint python3 "$base" -c \
+    'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine())') ||
+    die "python3 does not run in $base" "name another image in SPARRING_BASE_IMAGE"
 }
 
 # Leaves out, once, the extra indexes of pip that do not answer: it would wait minutes for them, wheel by wheel.

@@ -24,8 +24,10 @@ COPY python/ /opt/sparring/
 FROM packages AS torch-packages
 ARG PIP_NO_INDEX
 ARG PIP_FIND_LINKS
+# A seventh of the image would be PyTorch's own tests, and what generates its sources.
 RUN grep -vE '^(numpy|pillow)==' /wheels/requirements.lock > /torch.lock \
- && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /torch.lock
+ && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /torch.lock \
+ && cd /opt/torch-packages/torch && rm -rf test bin/*[Tt]est* bin/protoc*
 
 # The helper modules come last: a change to them leaves PyTorch's layer as it is.
 FROM common AS base-torch

@@ -8,7 +8,9 @@ ARG PIP_FIND_LINKS
 USER 0
 RUN python3 -m venv /builder
 COPY requirements.cuda.lock wheels* /wheels/
-RUN /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /wheels/requirements.cuda.lock
+# Without PyTorch's own tests, as on CPUs.
+RUN /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /wheels/requirements.cuda.lock \
+ && cd /opt/torch-packages/torch && rm -rf test bin/*[Tt]est* bin/protoc*
 
 FROM ${BASE}
 COPY --from=packages /opt/torch-packages /opt/packages
