@@ -101,8 +101,11 @@ class ExitCode(IntEnum):
 
 
 def refuse_ignored(given: Mapping[str, object], why: str) -> None:
-    """Raises UsageError if any of these options was given, since the command would ignore it. `why` has the remedy."""
-    if names := [name for name, value in given.items() if value]:
+    """Raises UsageError if any of these options was given, since the command would ignore it. `why` has the remedy.
+
+    An option that was not given is None, False or empty; a number is always one that was given.
+    """
+    if names := [name for name, value in given.items() if value is not False and (value or value == 0)]:
         raise UsageError(f"{' and '.join(names)} would be ignored: {why}")
 
 

@@ -338,6 +338,7 @@ def test_impossible_wishes_are_usage_errors(tmp_path, arguments, said) -> None:
             ["baseline", "train", "--out", "{}/w", "--epsilon", "8"],
             "--epsilon would be ignored: it is for --recipe fgsm",
         ),
+        (["baseline", "train", "--out", "{}/w", "--epsilon", "0"], "--epsilon would be ignored"),
         (
             ["cluster", "check", "--look-only", "--patience", "9"],
             "--patience would be ignored: --look-only makes no pods",
