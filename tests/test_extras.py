@@ -19,7 +19,7 @@ DEMO = ROOT / "examples" / "demo" / "contest.yaml"
 EXTRAS = {
     "digits": ("sklearn",),
     "parquet": ("pyarrow",),
-    "postgresql": ("psycopg",),
+    "postgresql": ("psycopg", "sqlalchemy"),
     "kubernetes": ("kubernetes",),
     "baselines": ("safetensors", "torch", "foolbox"),
     "web": ("django", "allauth", "csp", "ninja", "uvicorn"),
@@ -28,6 +28,7 @@ EXTRAS = {
 REQUIRED_ALL_THE_SAME = {"requests", "urllib3"}
 IMPORTERS = {
     "executors/kubernetes/api.py": {"kubernetes"},
+    "ledger/stores/sql.py": {"psycopg", "sqlalchemy"},
     "reports/parquet.py": {"pyarrow"},
 }
 """The modules outside of `web` that import an optional package, each behind the message that names its extra."""

@@ -5,11 +5,9 @@ removes the triggers first, the hash chain reveals the change. In PostgreSQL eac
 database can hold many.
 """
 
-import importlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -402,20 +400,19 @@ class _PostgresqlSchema:
     mark = "%s"
 
     def __init__(self, url: str, schema: str, lock_timeout: float) -> None:
-        from sqlalchemy import create_engine, exc, make_url  # noqa: PLC0415  a quarter of a second; a file needs none
-
+        named = printable(url.partition("@")[2] or url, 80)
+        unknown = f"{named!r} is not a database for a ledger; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+        if url.partition("://")[0].partition("+")[0] != "postgresql":
+            raise UsageError(unknown)
+        try:
+            import psycopg as driver  # noqa: PLC0415  with the next a quarter of a second; a file needs neither
+            from sqlalchemy import create_engine, exc, make_url  # noqa: PLC0415
+        except ImportError as error:
+            raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'") from error
         try:
             where = make_url(url)
-            known = where.get_backend_name() == "postgresql"
-        except exc.ArgumentError:
-            known = False
-        if not known:
-            named = printable(url.partition("@")[2] or url, 80)
-            kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
-            raise UsageError(f"{named!r} is not a database for a ledger; give {kinds}")
-        if find_spec("psycopg") is None:
-            raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'")
-        driver = importlib.import_module("psycopg")
+        except (exc.ArgumentError, ValueError) as error:  # ValueError: a port that is no number
+            raise UsageError(unknown) from error
         self.location = f"{where.render_as_string()}, schema {schema}"
         self.errors: tuple[type[Exception], ...] = (driver.Error, exc.SQLAlchemyError)
         self.integrity_error: type[Exception] = driver.IntegrityError

@@ -1,6 +1,7 @@
 """The ledger in PostgreSQL: what SQLite's does, and what only a server can have."""
 
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import Conflict, StoreFault, UsageError
-from orchestrator.ledger.stores import base, sql
+from orchestrator.ledger.stores import base
 from orchestrator.ledger.stores.memory import MemoryLedger
 from orchestrator.ledger.stores.sql import SqlLedger
 
@@ -143,7 +144,9 @@ def test_a_database_that_does_not_answer_is_named(tmp_path):
     assert "hidden" not in str(fault.value)
 
 
-@pytest.mark.parametrize("url", ["nonsense", "mysql://ada:hidden@host/cup", "://", ""])
+@pytest.mark.parametrize(
+    "url", ["nonsense", "mysql://ada:hidden@host/cup", "postgresql://ada:hidden@host:x/cup", "://", ""]
+)
 def test_an_address_of_no_database_is_refused(url):
     """Only SQLite and PostgreSQL keep ledgers; a password is never repeated."""
     with pytest.raises(UsageError, match="is not a database for a ledger") as refused:
@@ -151,8 +154,9 @@ def test_an_address_of_no_database_is_refused(url):
     assert "hidden" not in str(refused.value)
 
 
-def test_a_missing_driver_is_named(monkeypatch):
-    """Without the driver the remedy is the extra that brings it."""
-    monkeypatch.setattr(sql, "find_spec", lambda _: None)
+@pytest.mark.parametrize("package", ["psycopg", "sqlalchemy"])
+def test_a_missing_driver_is_named(monkeypatch, package):
+    """Without one of its packages the remedy is the extra that brings both."""
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=r"pip install 'sparring\[postgresql\]'"):
         SqlLedger("postgresql://host/cup")
