@@ -47,13 +47,13 @@ from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
-from orchestrator.execution import interactions
+from orchestrator.execution import player_questions
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.query_broker import Broker
 from orchestrator.execution.query_sample import QuestionSample
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.stores.memory import MemoryBlobs
 from orchestrator.protocol.messages import QueriesHeader, Role, Want
 from orchestrator.protocol.session import AttackQuery, QueryReply, Session
@@ -245,9 +245,11 @@ def brokered(case: Case, context: RoundContext, stack: ExitStack, queries: int) 
     def play() -> float:
         asked = DefenceQueries(pool, context, QuestionSample(np.random.default_rng(0), SAMPLED))
         broker = Broker(context.access, gate.budget, asked, 0, pixels, labels)
-        output = interactions.AttackOutput(gate.missing_all(pixels))
+        output = player_questions.AttackOutput(gate.missing_all(pixels))
         begun = time.perf_counter()
-        interactions.ask_attack(attack_pool, gate, context.limits, pixels, labels, context.clock, output, broker.answer)
+        player_questions.ask_attack(
+            attack_pool, gate, context.limits, pixels, labels, context.clock, output, broker.answer
+        )
         seconds = time.perf_counter() - begun
         assert broker.record.queries.tolist() == [queries * case.count]
         assert output.examples.forfeits.tolist() == [Forfeit.NONE], output.faults

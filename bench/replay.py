@@ -46,8 +46,8 @@ from orchestrator.application.rounds import play_rounds  # noqa: E402
 from orchestrator.domain import events  # noqa: E402
 from orchestrator.domain.plan import Stage  # noqa: E402
 from orchestrator.intake.contest_file import Contest  # noqa: E402
-from orchestrator.integrity import power  # noqa: E402
-from orchestrator.integrity.power import SamplingDesign  # noqa: E402
+from orchestrator.integrity import detection_power  # noqa: E402
+from orchestrator.integrity.detection_power import SamplingDesign  # noqa: E402
 from orchestrator.integrity.replay_session import SessionPurpose  # noqa: E402
 
 POWERS = (0.5, 0.9, 0.99)
@@ -141,7 +141,7 @@ def accuse(runs: int) -> None:
                 for seed in range(runs)
             ]
             drawn = verdicts[0].coverage.drawn
-            promise = power.detection_power(2000, drawn, design)
+            promise = detection_power.detection_power(2000, drawn, design)
             clashed = sum(bool(verdict.mismatches) for verdict in verdicts)
             accused = sum(verdict.accusation is not None for verdict in verdicts)
             promised = promise.chance if name == "chance" else promise.start
@@ -196,8 +196,8 @@ def plan(_runs: int) -> None:
     """Prints the number of planned questions at the default power."""
     rows = []
     for questions in SIZES:
-        cost = power.replay_cost(questions, questions // CELLS, SamplingDesign())
-        changed = power.changed_answer_count(questions, SamplingDesign().cheat)
+        cost = detection_power.replay_cost(questions, questions // CELLS, SamplingDesign())
+        changed = detection_power.changed_answer_count(questions, SamplingDesign().cheat)
         companions = cost.clean_first
         row = [f"{questions:,}", changed, cost.drawn, companions, cost.repeated, cost.same_order, f"{cost.asked:,}"]
         rows.append([*row, f"{cost.share:.1%}", cost.sandboxes])

@@ -37,7 +37,7 @@ from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Norm, Task
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import RoundRunner
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import put_array
 from orchestrator.scoring.results_file import results_json

@@ -10,7 +10,7 @@ from orchestrator.cli import console
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain.text import counted_noun
-from orchestrator.integrity.power import DetectionPower, ReplayCost, SamplingDesign
+from orchestrator.integrity.detection_power import DetectionPower, ReplayCost, SamplingDesign
 from orchestrator.logs import get_logger
 from orchestrator.reports import evidence
 from orchestrator.reports.leaderboards import submission_labels

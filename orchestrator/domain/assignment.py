@@ -20,11 +20,11 @@ class PartialStep(_AssignmentPart):
     """The part of a step that was played when its player had to be replaced and no other player was available.
 
     `completed` questions of step `step` have an outcome, each a row of `blobs`: the arrays of
-    execution.interactions.DefenceAnswers, whose other rows are NaN. `singles_left` and `sandbox_count` are as there;
-    the last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are those of
-    StepFinished so far. `sandboxes` are those that ended since the last finished step. `seed` is the seed that the
-    latest sandbox got, None if there was none. `replacement_due`: whether the next player of the job's submission is
-    opened because of a fault of its own.
+    execution.player_questions.DefenceAnswers, whose other rows are NaN. `singles_left` and `sandbox_count` are as
+    there; the last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are
+    those of StepFinished so far. `sandboxes` are those that ended since the last finished step. `seed` is the seed that
+    the latest sandbox got, None if there was none. `replacement_due`: whether the next player of the job's submission
+    is opened because of a fault of its own.
 
     `divergences` counts how often the attack of a query job asked something else when its question was begun again for
     this reason.

@@ -15,9 +15,9 @@ from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplie
 from orchestrator.domain.outcomes import Answers, Scores
 from orchestrator.domain.query_transcript import FullTranscript, ReplyRecord, TranscriptChain
 from orchestrator.domain.samples import Labels, Pixels
-from orchestrator.execution import interactions
-from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
+from orchestrator.execution import player_questions
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.player_questions import DefenceAnswers, QuestionPlan
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import get_array, put_array
@@ -169,9 +169,9 @@ class DefenceQueries:
         plan = QuestionPlan(limits, limits.classify_batch, scored=True)
         try:
             if labels is None:
-                interactions.ask_defence(self._pool, plan, list(pixels), self._context.clock, answers)
+                player_questions.ask_defence(self._pool, plan, list(pixels), self._context.clock, answers)
             else:
-                interactions.ask_gradients(self._pool, plan, list(pixels), labels, self._context.clock, answers)
+                player_questions.ask_gradients(self._pool, plan, list(pixels), labels, self._context.clock, answers)
         finally:
             self.faults += answers.faults
             self.seconds += answers.seconds

@@ -12,7 +12,7 @@ from orchestrator.domain.tasks import Isolation
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.reusable_jobs import ReusableRound, finished_planned_jobs
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.integrity import power
+from orchestrator.integrity import detection_power
 from orchestrator.ledger.read_model import RoundView
 
 SecondsPerQuestion = Mapping[tuple[Stage, str], float]
@@ -141,7 +141,7 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
         questions = len(job.cells) * count
         if job.stage is Stage.REPLAY:
             mixed = context.isolation is Isolation.ROUND
-            cost = power.replay_cost(questions, count, context.replay, batch=batch, mixed=mixed)
+            cost = detection_power.replay_cost(questions, count, context.replay, batch=batch, mixed=mixed)
             questions, sandboxes = cost.asked, cost.sandboxes
         elif context.isolation is Isolation.PICTURE:
             sandboxes = questions

@@ -27,7 +27,7 @@ from orchestrator.execution.player_pool import PlayerPool, SandboxExit, child_pr
 from orchestrator.execution.query_steps import OrganizerQuerySteps, SubmittedQuerySteps, UnstartedDefenceSteps
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Emit, FreeSlot, keep_slot
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.logs import get_logger
 

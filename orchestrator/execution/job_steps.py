@@ -17,11 +17,11 @@ from orchestrator.domain.samples import AdversarialExamples, Pixels
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import StoreFault
-from orchestrator.execution import interactions
+from orchestrator.execution import player_questions
 from orchestrator.execution.attack_output_gate import question_mask
 from orchestrator.execution.fault_budget import FaultBudget
-from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.player_questions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import FreeSlot, keep_slot
 from orchestrator.integrity import findings
@@ -133,7 +133,7 @@ class JobSteps:
         if resumed is not None and resumed.step == number and resumed.blobs:
             answers, fresh = DefenceAnswers.resume(resumed, self._context.blobs), resumed.fresh
         self._in_progress = (number, answers, fresh)
-        interactions.ask_defence(self._pool, questions, pictures, self._context.clock, answers)
+        player_questions.ask_defence(self._pool, questions, pictures, self._context.clock, answers)
         self._in_progress = None
         return answers, fresh
 
@@ -149,11 +149,11 @@ class JobSteps:
         pixels = samples.pixels[start : start + context.limits.perturb_batch]
         labels = samples.labels[start : start + len(pixels)] if context.labels else None
         fresh, gate = not self._pool.has_active_player, context.gate()
-        output = interactions.AttackOutput(gate.missing_all(pixels))
+        output = player_questions.AttackOutput(gate.missing_all(pixels))
         if self._resumed_step is not None and self._resumed_step.step == number:
             output.faults, output.restarted = list(self._resumed_step.faults), True
         self._attack_in_progress = (number, output)
-        interactions.ask_attack(self._pool, gate, context.limits, pixels, labels, context.clock, output)
+        player_questions.ask_attack(self._pool, gate, context.limits, pixels, labels, context.clock, output)
         self._attack_in_progress = None
         if last:
             self._free_slot()

@@ -21,12 +21,12 @@ from orchestrator.domain.outcomes import FAULTED, NOT_PLAYED
 from orchestrator.domain.plan import Job
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import AdversarialExamples
-from orchestrator.execution import interactions
+from orchestrator.execution import player_questions
 from orchestrator.execution.attack_output_gate import no_examples
 from orchestrator.execution.defence_queries import DefenceQueries
-from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.player_questions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.query_broker import Broker
 from orchestrator.execution.query_progress import QueryProgress, WatchedDefence
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample, checked_questions, sampled_questions
@@ -129,7 +129,7 @@ class QuerySteps(ABC):
             check.faults += self._pool.retire_player()
             again = DefenceAnswers.empty(len(question.answers))
             plan = QuestionPlan(context.limits, len(question.answers))
-            interactions.ask_defence(self._pool, plan, list(question.pixels), context.clock, again)
+            player_questions.ask_defence(self._pool, plan, list(question.pixels), context.clock, again)
             check.note(question, again)
         check.faults += self._pool.retire_player()
         self._check = None
@@ -232,7 +232,7 @@ class SubmittedQuerySteps(QuerySteps):
             broker.record.failures[:] = get_array(context.blobs, resumed.blobs["failures"])
         output = AttackOutput(gate.missing_all(pixels))
         self._in_progress = number, queries, broker.record, output
-        interactions.ask_attack(
+        player_questions.ask_attack(
             self._attack_pool,
             gate,
             context.limits,

@@ -19,15 +19,15 @@ from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import AdversarialExamples, Pixels
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import StoreFault
-from orchestrator.execution import interactions
+from orchestrator.execution import player_questions
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.query_sample import AskedQuestion, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
+from orchestrator.integrity.detection_power import ALPHA, binomial_tail
 from orchestrator.integrity.disagreement_rates import DisagreementRate
-from orchestrator.integrity.power import ALPHA, binomial_tail
 from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
 
@@ -227,9 +227,9 @@ class FindingReproducer:
         context, count = self._context, len(question.answers)
         pool = self._make_pool(step, None)
         try:
-            now = interactions.DefenceAnswers.empty(count)
-            plan = interactions.QuestionPlan(context.limits, count)
-            interactions.ask_defence(pool, plan, list(question.pixels), context.clock, now)
+            now = player_questions.DefenceAnswers.empty(count)
+            plan = player_questions.QuestionPlan(context.limits, count)
+            player_questions.ask_defence(pool, plan, list(question.pixels), context.clock, now)
             now.faults += pool.retire_player()
         finally:
             pool.close()
@@ -258,12 +258,12 @@ class FindingReproducer:
         cells = [Cell(cell.defence, cell.attack) for cell in step.cells]
         rows = self._view.read_array(step, "rows")
         pictures = [self._picture(cells[cell], picture) for cell, picture in rows[:, :2].tolist()]
-        questions = interactions.QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
+        questions = player_questions.QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
         seed = self._session_seed(session.seed, step.step)
         pool = self._make_pool(step, seed)
         try:
-            answers_now = interactions.DefenceAnswers.empty(len(pictures))
-            interactions.ask_defence(pool, questions, pictures, context.clock, answers_now)
+            answers_now = player_questions.DefenceAnswers.empty(len(pictures))
+            player_questions.ask_defence(pool, questions, pictures, context.clock, answers_now)
             answers_now.faults += pool.retire_player()
         finally:
             pool.close()
@@ -332,8 +332,8 @@ class FindingReproducer:
             for pictures in index:
                 labels = samples.labels[pictures] if context.labels else None
                 pixels = samples.pixels[pictures]
-                output = interactions.AttackOutput(gate.missing_all(pixels))
-                interactions.ask_attack(pool, gate, context.limits, pixels, labels, context.clock, output)
+                output = player_questions.AttackOutput(gate.missing_all(pixels))
+                player_questions.ask_attack(pool, gate, context.limits, pixels, labels, context.clock, output)
                 self._faults += output.faults
                 examples.append(output.examples)
                 if output.faults:

@@ -13,8 +13,8 @@ from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Isolation, Limits, Task
 from orchestrator.execution.attack_output_gate import Gate
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.findings import CheckParameters
-from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import Blobs, array_digest
 from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, TaskHeader, Want
 from orchestrator.sandboxes.base import Backend, Image

@@ -42,7 +42,7 @@ from orchestrator.intake import contest_entries
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.manifest import Slug
 from orchestrator.intake.yaml_file import YamlFile
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.integrity import disagreement_rates, non_responses, planned_replays, power
+from orchestrator.integrity import detection_power, disagreement_rates, non_responses, planned_replays
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign
 from orchestrator.integrity.diagnosis import Proof, diagnose_mismatch
 from orchestrator.integrity.disagreement_rates import DisagreementRate, DisagreementRates
 from orchestrator.integrity.non_responses import NonResponse
 from orchestrator.integrity.planned_replays import Mismatch, ScreeningResult
-from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, SessionGenerator, SessionTrace
 
 MAX_SUSPECTS = 4
@@ -177,13 +177,15 @@ def _non_response_accusation(refusal: NonResponse | None) -> Accusation | None:
 
 def _coverage(play: DefencePlay, design: SamplingDesign, result: ScreeningResult, sandboxes: int) -> Coverage:
     questions = len(play.decided_rows)
-    changed = power.changed_answer_count(questions, design.cheat) if questions else 0
+    changed = detection_power.changed_answer_count(questions, design.cheat) if questions else 0
+    decided = len(result.decided)
+    achieved = detection_power.mismatch_probability(questions, changed, decided) if decided else 0.0
     return Coverage(
         questions=questions,
         changed=changed,
         drawn=len(result.sample),
-        decided=len(result.decided),
-        achieved=power.mismatch_probability(questions, changed, len(result.decided)) if result.decided else 0.0,
+        decided=decided,
+        achieved=achieved,
         asked=result.asked_count,
         compared=result.compared_count,
         mismatches=len(result.mismatches),

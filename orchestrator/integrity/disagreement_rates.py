@@ -1,9 +1,9 @@
 """Measures how often sandboxes disagree, which accuses a defence if no sequence can be shown.
 
 Chance, the environment at a start and the time of day cannot be repeated at will. They are accused by rates: more
-disagreements than the contest allows an honest device (`noise`), by an exact test with error probability `power.ALPHA`.
-Two twins (the same questions in the same order in two fresh sandboxes, each asked some questions again at its end) and
-the play itself give three rates, and their pattern shows the kind.
+disagreements than the contest allows an honest device (`noise`), by an exact test with error probability
+`detection_power.ALPHA`. Two twins (the same questions in the same order in two fresh sandboxes, each asked some
+questions again at its end) and the play itself give three rates, and their pattern shows the kind.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.outcomes import FAULTED
-from orchestrator.integrity import planned_replays, power
-from orchestrator.integrity.power import ALPHA, SamplingDesign
+from orchestrator.integrity import detection_power, planned_replays
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     Questions,
@@ -34,7 +34,7 @@ class DisagreementRate:
 
     def p_above_noise(self, noise: float) -> float:
         """Returns the probability of at least so many disagreements if each pair disagrees with probability `noise`."""
-        return power.binomial_tail(self.disagreements, self.pairs, noise)
+        return detection_power.binomial_tail(self.disagreements, self.pairs, noise)
 
     def p_above_rate(self, other: "DisagreementRate") -> float:
         """Returns the probability that this rate exceeds the other as far by chance, by Fisher's exact test."""
@@ -76,9 +76,9 @@ def measure_rates(
     trace: SessionTrace, play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DisagreementRates]:
     """Plays two twins with a large sample and returns the three rates."""
-    count = power.rate_sample_size(len(play.decided_rows), design)
+    count = detection_power.rate_sample_size(len(play.decided_rows), design)
     sample = _draw_batches_of_play(play, count, rng) if play.batch > 1 else _draw_questions(play, count, rng)
-    repeats = min(power.REPEATED_QUESTIONS, len(sample))
+    repeats = min(detection_power.REPEATED_QUESTIONS, len(sample))
     repeats -= repeats % play.batch if repeats > play.batch else 0  # each question is repeated in the same shape
     questions = np.concatenate([sample, sample[:repeats]])
     session = ReplaySession(SessionPurpose.RATES, questions, play.batch)
@@ -100,7 +100,7 @@ def measure_batch_effect(
 
     Last bits may honestly depend on a picture's place in its question: one answer that company changes is no cheat.
     """
-    questions = _draw_questions(play, power.rate_sample_size(len(play.decided_rows), design), rng)
+    questions = _draw_questions(play, detection_power.rate_sample_size(len(play.decided_rows), design), rng)
     answers = yield from trace.play_session(ReplaySession(SessionPurpose.OTHER_BATCH, questions, play.batch))
     return _rate(play.answers_to(questions), answers.answers)
 

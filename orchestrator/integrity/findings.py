@@ -19,7 +19,7 @@ from orchestrator.domain.outcomes import NOT_PLAYED, Forfeit
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import GaveUp, StoreFault
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionAnswers, SessionGenerator
 from orchestrator.ledger.read_model import RoundView
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.outcomes import FAULTED
 from orchestrator.integrity import planned_replays
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign, round_up
 from orchestrator.integrity.disagreement_rates import DisagreementRate
 from orchestrator.integrity.planned_replays import ScreeningResult
-from orchestrator.integrity.power import ALPHA, SamplingDesign, round_up
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     ReplaySession,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.integrity import power
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     Questions,
@@ -77,7 +77,7 @@ class ScreeningResult:
 
 def draw_sample(play: DefencePlay, design: SamplingDesign, rng: np.random.Generator) -> Questions:
     """Returns the sample [n, 2], drawn uniformly and without replacement from all decided questions of the play."""
-    count = power.sample_size(len(play.decided_rows), design)
+    count = detection_power.sample_size(len(play.decided_rows), design)
     return play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
 
 
@@ -93,10 +93,10 @@ def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Genera
         again = shuffled[_rows_in(shuffled, sample)]
         sessions.append(ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, again]), play.batch))
     twin = play.sandboxes[int(rng.integers(len(play.sandboxes)))]
-    count = power.round_up(power.SAME_ORDER_QUESTIONS, play.batch)
+    count = detection_power.round_up(detection_power.SAME_ORDER_QUESTIONS, play.batch)
     sessions.append(ReplaySession(SessionPurpose.SAME_ORDER, twin[:count, :2], play.batch))
     if play.batch > 1:
-        sessions.append(ReplaySession(SessionPurpose.SINGLE, sample[: power.SINGLE_QUESTIONS]))
+        sessions.append(ReplaySession(SessionPurpose.SINGLE, sample[: detection_power.SINGLE_QUESTIONS]))
     return [replace(session, planned_after=len(sessions) - place) for place, session in enumerate(sessions, 1)]
 
 

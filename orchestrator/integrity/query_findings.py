@@ -4,8 +4,8 @@ from orchestrator.domain import events
 from orchestrator.domain.findings import RULES_BY_KIND, Disagreement, Finding, FindingKind
 from orchestrator.domain.ids import job_id
 from orchestrator.domain.outcomes import FAULTED
+from orchestrator.integrity.detection_power import ALPHA, binomial_tail
 from orchestrator.integrity.findings import MAX_SHOWN
-from orchestrator.integrity.power import ALPHA, binomial_tail
 from orchestrator.ledger.read_model import RoundView
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.outcomes import answer_text
 from orchestrator.domain.submissions import Side
-from orchestrator.integrity.power import TOLERANCE
+from orchestrator.integrity.detection_power import TOLERANCE
 from orchestrator.reports import formatting
 from orchestrator.reports.leaderboards import SubmissionLabel
 from orchestrator.scoring.results_file import FindingPart, ReplayCoveragePart, Results

@@ -34,8 +34,8 @@ from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.submissions import Side, Submission
-from orchestrator.integrity import power
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring import intervals
 from orchestrator.scoring import results_file as doc
@@ -294,7 +294,7 @@ class RoundScoring:
                 doubts.append(
                     f"{coverage.mismatches} of {coverage.compared} comparisons disagree and could not be confirmed"
                 )
-            if coverage.achieved < planned - power.TOLERANCE:
+            if coverage.achieved < planned - detection_power.TOLERANCE:
                 doubts.append(f"only {coverage.decided} of {coverage.drawn} drawn questions could be compared")
             if doubts:
                 notes.append(f"The replays do not clear {coverage.submission}: {'; '.join(doubts)}.")
@@ -394,7 +394,7 @@ class RoundScoring:
 
     def _coverage_part(self, coverage: events.ReplayJudged) -> doc.ReplayCoveragePart:
         design = SamplingDesign(**self._opened.contest["replay"])
-        promise = power.detection_power(coverage.questions, coverage.decided, design)
+        promise = detection_power.detection_power(coverage.questions, coverage.decided, design)
         accused = doc.DetectionPart(sequence=promise.sequence, chance=promise.chance, start=promise.start)
         counts = coverage.model_dump(include=set(doc.ReplayCoveragePart.model_fields))
         copied = self._fresh_copy(self._round.roster[coverage.submission])

@@ -23,8 +23,8 @@ from orchestrator.files import UNFINISHED_PREFIX
 from orchestrator.ledger import round_folder
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.sandboxes.base import ImageSource
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.process import folder_snapshot
 from tests import postgresql
 

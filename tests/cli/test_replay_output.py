@@ -15,8 +15,8 @@ from orchestrator.cli import replay_output
 from orchestrator.cli.app import app
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation, Limits
-from orchestrator.integrity import power
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.scoring.results_file import Results
 
 SAMPLE = Path(__file__).parents[1] / "reports" / "round.json"
@@ -44,11 +44,11 @@ def cells(defences: int, attacks: int) -> list[Cell]:
 def test_a_forecast_counts_every_cell_of_a_defence() -> None:
     """Ten cells of 200 pictures are 2000 questions; what they cost is the plan's own figure."""
     told = replay_cost.forecast_replays(setting(), cells(2, 9))
-    assert told.costs == dict.fromkeys(("d0", "d1"), power.replay_cost(2000, 200, SamplingDesign()))
+    assert told.costs == dict.fromkeys(("d0", "d1"), detection_power.replay_cost(2000, 200, SamplingDesign()))
     mixed = replay_cost.forecast_replays(
         setting(isolation=Isolation.ROUND, limits=replace(Limits(), classify_batch=8)), cells(1, 9)
     )
-    assert mixed.costs == {"d0": power.replay_cost(2000, 200, SamplingDesign(), batch=8, mixed=True)}
+    assert mixed.costs == {"d0": detection_power.replay_cost(2000, 200, SamplingDesign(), batch=8, mixed=True)}
     assert mixed.attacks == 9
 
 
@@ -60,7 +60,7 @@ def test_no_replays_have_no_forecast() -> None:
 def test_the_forecast_says_cost_and_power(wide, capsys) -> None:
     """Questions, drawn, companions, share, sandboxes and power are on stderr, once for all defences that are alike."""
     replay_output.print_forecast(replay_cost.forecast_replays(setting(replay=SamplingDesign(attacks=0.5)), cells(3, 9)))
-    cost = power.replay_cost(2000, 200, SamplingDesign())
+    cost = detection_power.replay_cost(2000, 200, SamplingDesign())
     printed = capsys.readouterr()
     assert printed.out == ""
     said = " ".join(printed.err.split())
@@ -82,7 +82,7 @@ def test_what_a_contest_cannot_have_is_said_before_it_is_played(wide, capsys, ch
     told = " ".join(told.split())
     assert "warning: the least of these is below replay.power (99.0%)" in told
     assert "raise replay.cheat, lower replay.noise, or play more pictures" in told
-    promise = power.replay_cost(2000, 200, design).detection_power
+    promise = detection_power.replay_cost(2000, 200, design).detection_power
     assert promise.mismatch >= 0.99
     assert promise.chance < 0.5
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.domain.tasks import Limits
 from orchestrator.sandboxes.base import Ending, Exit
 from orchestrator.sandboxes.linux import cgroup_counters, parent_cgroup
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 MIB = 1024 * 1024
 DOCKER = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker", "runc"], indirect=True, scope="module")]

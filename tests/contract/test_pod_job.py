@@ -18,7 +18,7 @@ from orchestrator.errors import PodUsedUp
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.memory import MemoryBlobs
 from orchestrator.sandboxes.base import ImageSource

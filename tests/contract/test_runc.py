@@ -353,7 +353,7 @@ def test_what_a_dead_orchestrator_began_is_swept(backend, image) -> None:
     word = secrets.token_hex(4)
     program = f"""
 import os, signal
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 from orchestrator.sandboxes.runc import cleanup
 home = cleanup.RUN_FOLDER / ProcessTag.create(Owner.current_process(), {word!r}).text

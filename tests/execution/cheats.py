@@ -4,7 +4,7 @@ import numpy as np
 
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.tasks import Limits
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.protocol import frames
 
 from .conftest import first_value

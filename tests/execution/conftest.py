@@ -30,7 +30,7 @@ from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import RoundRunner
 from orchestrator.executors.local import LocalExecutor
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.memory import MemoryBlobs, MemoryLedger
 from orchestrator.protocol import frames

@@ -15,7 +15,7 @@ from orchestrator.domain.plan import Stage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import Cancelled
 from orchestrator.integrity import diagnosis, non_responses
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 
 from .cheats import (
     EVERYTHING,

@@ -7,7 +7,7 @@ from orchestrator.domain.plan import Stage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import BackendUnavailable, JobsParked, StoreFault
 from orchestrator.execution import retry
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from tests.execution.conftest import first_value, shift
 
 

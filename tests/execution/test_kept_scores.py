@@ -13,8 +13,8 @@ from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import NotGenuine
-from orchestrator.execution.interactions import DefenceAnswers
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.execution.player_questions import DefenceAnswers
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.stores.base import put_array
 from orchestrator.ledger.stores.memory import MemoryBlobs
 from orchestrator.protocol import frames

@@ -22,7 +22,7 @@ from orchestrator.execution import job_steps, query_steps
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.round_runner import RoundRunner
 from orchestrator.integrity import diagnosis
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.protocol import frames
 

@@ -9,7 +9,7 @@ from orchestrator.domain.outcomes import FAULTED, NOT_PLAYED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
 from orchestrator.execution import job_steps
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.protocol import frames
 from tests.execution.conftest import QUICK, first_value
 

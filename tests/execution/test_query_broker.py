@@ -19,7 +19,7 @@ from orchestrator.errors import NotGenuine
 from orchestrator.execution.query_broker import Broker
 from orchestrator.formats.tournament.format import Tournament
 from orchestrator.formats.tournament.rules import TournamentRules
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Refusal, Want

@@ -21,7 +21,7 @@ from orchestrator.execution.planner import make_plan
 from orchestrator.execution.query_sample import CHECKED_DECISIONS, AskedQuestion, QuestionSample
 from orchestrator.execution.reproduction import FindingReproducer
 from orchestrator.execution.reusable_jobs import ReusableRound, reusable_jobs
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array
 from orchestrator.logs import QUERY_PROGRESS
 from orchestrator.protocol import frames

@@ -17,7 +17,7 @@ from orchestrator.execution.reproduction import (
     find_inconsistencies,
 )
 from orchestrator.integrity import diagnosis
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 
 from .cheats import EVERYTHING, LENIENT, Counts, Defence, OwnChance, Refuses, SandboxChance, Seeded, labels, sessions
 

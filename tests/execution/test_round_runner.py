@@ -12,7 +12,7 @@ from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.tasks import Isolation, Limits
 from orchestrator.errors import JobsParked
 from orchestrator.execution import job_steps
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.protocol import frames
 
 NO_REPLAY = SamplingDesign(power=0.0)

@@ -22,7 +22,7 @@ from orchestrator.execution import retry
 from orchestrator.execution.ambiguous_exits import MAX_RETRIES, AmbiguousExitTracker
 from orchestrator.execution.player import Player
 from orchestrator.execution.player_pool import end_player
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Role
 from orchestrator.protocol.session import Session

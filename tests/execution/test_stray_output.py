@@ -11,7 +11,7 @@ from orchestrator.domain.outcomes import FAULTED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
 from orchestrator.execution.player import Player
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Role
 from orchestrator.protocol.session import Session

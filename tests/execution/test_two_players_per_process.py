@@ -19,7 +19,7 @@ from orchestrator.errors import GaveUp, PodUsedUp
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.query_sample import checked_questions
 from orchestrator.executors.kubernetes.failed_start import FailedStartBackend
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import get_array
 from orchestrator.protocol import frames

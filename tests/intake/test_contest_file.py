@@ -14,7 +14,7 @@ from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.admission import describe_roster
 from orchestrator.intake.contest_file import Contest, ContestFile
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 
 
 def test_what_is_left_out_has_the_documents_defaults(contest):

@@ -12,8 +12,8 @@ from laboratory import Gallery, Kind, Laboratory
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.determinism_check import DeterminismVerdict
-from orchestrator.integrity.power import SamplingDesign
 
 
 @dataclass(frozen=True)

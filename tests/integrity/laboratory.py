@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from orchestrator.domain.outcomes import FAULTED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.determinism_check import DeterminismVerdict, check_determinism
-from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     Questions,

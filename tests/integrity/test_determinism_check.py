@@ -12,8 +12,8 @@ from orchestrator.domain.findings import RULES_BY_KIND, FindingKind
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
 from orchestrator.integrity import non_responses
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign
 from orchestrator.integrity.determinism_check import MAX_SUSPECTS, check_determinism
-from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, SessionAnswers, SessionPurpose
 
 SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

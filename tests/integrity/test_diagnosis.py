@@ -25,10 +25,10 @@ from refusers import uncopied
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
 from orchestrator.integrity import diagnosis, planned_replays
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.determinism_check import Accusation
 from orchestrator.integrity.diagnosis import BURST_LENGTH, BURST_PAUSES, BURST_SANDBOXES, PROOF_PAIRS, Proof
 from orchestrator.integrity.planned_replays import ScreeningResult
-from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import SessionPurpose, SessionTrace
 
 STEADY = np.zeros(3 * BURST_LENGTH, np.int32)

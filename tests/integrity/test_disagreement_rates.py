@@ -12,8 +12,8 @@ from players import Honest, chance, environment
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.integrity import disagreement_rates
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign
 from orchestrator.integrity.disagreement_rates import DisagreementRate, DisagreementRates
-from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import SessionTrace
 
 NOISE = 0.001

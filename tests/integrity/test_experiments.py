@@ -5,8 +5,8 @@ from experiments import HONEST, SMALL
 from scipy.stats import binom
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.integrity import power
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import SamplingDesign
 
 pytestmark = pytest.mark.slow
 RUNS = 60
@@ -20,7 +20,9 @@ def test_a_cheat_is_caught_as_often_as_planned(planned) -> None:
     low, high = binom.interval(0.99, RUNS, planned)
     assert low <= len(caught) <= high
     assert {verdict.accusation.kind for verdict in caught} == {FindingKind.STATE}
-    assert {verdict.coverage.drawn for verdict in verdicts} == {power.sample_size(1800, SamplingDesign(power=planned))}
+    assert {verdict.coverage.drawn for verdict in verdicts} == {
+        detection_power.sample_size(1800, SamplingDesign(power=planned))
+    }
 
 
 def test_a_catch_is_a_drawn_answer() -> None:

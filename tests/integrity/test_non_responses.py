@@ -8,9 +8,9 @@ from refusers import mixing, shy
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
+from orchestrator.integrity.detection_power import ALPHA, SamplingDesign
 from orchestrator.integrity.determinism_check import DeterminismVerdict
 from orchestrator.integrity.non_responses import SESSION_PAIRS
-from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, SessionPurpose
 
 ALL = SamplingDesign(power=0.9999)

@@ -7,7 +7,7 @@ from laboratory import Gallery, Laboratory
 from players import Honest
 
 from orchestrator.integrity import planned_replays
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.replay_session import SessionPurpose
 
 

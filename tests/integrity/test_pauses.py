@@ -3,8 +3,8 @@
 import numpy as np
 
 from orchestrator.domain.tasks import Limits
-from orchestrator.execution import interactions
-from orchestrator.execution.interactions import QuestionPlan
+from orchestrator.execution import player_questions
+from orchestrator.execution.player_questions import QuestionPlan
 from orchestrator.protocol.session import AnswersReply
 from tests.execution.conftest import ScriptedPool
 
@@ -29,8 +29,8 @@ def test_a_sandbox_is_started_before_the_silence() -> None:
 
     pool = ScriptedPool(lambda: Clocked(now))
     questions = QuestionPlan(Limits(), 1, {0: 30.0, 2: 5.0}, sleep)
-    said = interactions.DefenceAnswers.empty(3)
-    interactions.ask_defence(pool, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)
+    said = player_questions.DefenceAnswers.empty(3)
+    player_questions.ask_defence(pool, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)
     assert said.answers.tolist() == [30, 30, 35]
     assert said.answer_times.tolist() == [30, 30, 35]
     assert said.seconds == 0

@@ -10,9 +10,9 @@ from players import Honest
 
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
-from orchestrator.integrity import planned_replays, power
+from orchestrator.integrity import detection_power, planned_replays
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.integrity.planned_replays import ScreeningResult
-from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionAnswers, SessionPurpose
 
 SEEDS = st.integers(0, 2**32)
@@ -70,10 +70,10 @@ def test_the_sample_is_uniform() -> None:
     draws = 3000
     for seed in range(draws):
         sample = planned_replays.draw_sample(play, design, np.random.default_rng(seed))
-        assert len(rows(sample)) == len(sample) == power.sample_size(60, design)
+        assert len(rows(sample)) == len(sample) == detection_power.sample_size(60, design)
         for question in rows(sample):
             counts[question] += 1
-    expected = draws * power.sample_size(60, design) / 60
+    expected = draws * detection_power.sample_size(60, design) / 60
     assert max(abs(count - expected) for count in counts.values()) < 5 * np.sqrt(expected)
 
 
@@ -102,7 +102,7 @@ def test_what_is_planned(isolation, batch) -> None:
         assert rows(twice[times == 2]) == rows(sample) & rows(session.questions)
         assert times.max() == 2
     (twin,) = [session for session in planned if session.purpose is SessionPurpose.SAME_ORDER]
-    assert len(twin.questions) >= power.SAME_ORDER_QUESTIONS
+    assert len(twin.questions) >= detection_power.SAME_ORDER_QUESTIONS
     assert any(np.array_equal(twin.questions, part[: len(twin.questions), :2]) for part in play.sandboxes)
     alone = [session for session in planned if session.purpose is SessionPurpose.SINGLE]
     assert [session.batch for session in planned] == [batch] * (len(planned) - len(alone)) + [1] * len(alone)

@@ -5,7 +5,7 @@ from laboratory import Ended, Gallery, Laboratory, Late
 from players import Honest, chance, counter, detecting, environment, late
 from refusers import counting, mixing, shy
 
-from orchestrator.integrity.power import ALPHA
+from orchestrator.integrity.detection_power import ALPHA
 
 
 @pytest.mark.parametrize("fault", [Ended, Late])

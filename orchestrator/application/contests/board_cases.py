@@ -12,7 +12,7 @@ from itertools import islice
 from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.domain.contest_events import Role
 from orchestrator.formats.unrestricted import commands
-from orchestrator.formats.unrestricted.checks import case_of, vote_on
+from orchestrator.formats.unrestricted.event_checks import case_of, vote_on
 from orchestrator.formats.unrestricted.events import INVALID, Vote
 from orchestrator.formats.unrestricted.money import format_units
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM

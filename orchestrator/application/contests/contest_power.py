@@ -8,8 +8,8 @@ from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
-from orchestrator.integrity import power
-from orchestrator.integrity.power import ReplayCost
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import ReplayCost
 from orchestrator.scoring import power_simulation
 from orchestrator.scoring.power_simulation import BoardPower, StatedGrades, StatedRates
 
@@ -134,7 +134,7 @@ def _cost(
     defences = {cell.defence for cell in cells}
     mixed = contest.file.isolation is Isolation.ROUND
     per_defence = len(cells) * pictures // max(1, len(defences))
-    replays = power.replay_cost(
+    replays = detection_power.replay_cost(
         per_defence, pictures, contest.file.replay.design(), batch=int(contest.file.limits.classify_batch), mixed=mixed
     )
     played = len(made) + (len(defences) if mixed else len(cells))

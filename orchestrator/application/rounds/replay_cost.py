@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.integrity import power
-from orchestrator.integrity.power import ReplayCost, SamplingDesign
+from orchestrator.integrity import detection_power
+from orchestrator.integrity.detection_power import ReplayCost, SamplingDesign
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def forecast_replays(context: RoundContext, cells: Sequence[Cell]) -> ReplayFore
     counts, pictures = Counter(cell.defence for cell in cells), context.task.count
     mixed, batch = context.isolation is Isolation.ROUND, context.limits.classify_batch
     costs = {
-        defence: power.replay_cost(count * pictures, pictures, context.replay, batch=batch, mixed=mixed)
+        defence: detection_power.replay_cost(count * pictures, pictures, context.replay, batch=batch, mixed=mixed)
         for defence, count in counts.items()
         if context.replay.power
     }

@@ -20,7 +20,7 @@ from orchestrator.execution.round_runner import EventCallback, RoundRunner
 from orchestrator.intake.compliance import trial_match
 from orchestrator.intake.compliance.trial_match import CheckStep, TrialMatch
 from orchestrator.intake.contest_file import Contest
-from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.detection_power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import SECRET_BYTES, open_blobs
 from orchestrator.ledger.stores.base import format_time

@@ -2,7 +2,7 @@
 
 | rule | modules | tests in `tests/formats/unrestricted/` |
 | --- | --- | --- |
-| U1 to U4, U7 to U9, U11, U12 | `checks`, `fold`, `state`, `due_events`, `commands`, `recusal` | `test_contest_rules` |
+| U1-U4, U7-U9, U11, U12 | `event_checks`, `fold`, `state`, `due_events`, `commands`, `recusal` | `test_contest_rules` |
 | U5 | `week_calendar`, `due_events`, `visibility` | `test_week_calendar`, `test_contest_rules`, `test_visibility` |
 | U6 | `questionnaire`, `bounding_boxes`, `validity`, `rater_tests` | `test_raters_validity`, `test_rater_tests` |
 | U10 | `money`, `prizes`, `statement` | `test_money`, `test_prizes`, `test_statement` |

@@ -11,7 +11,7 @@ from datetime import datetime
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.checks import (
+from orchestrator.formats.unrestricted.event_checks import (
     board_stake,
     problems,
     stake_question,

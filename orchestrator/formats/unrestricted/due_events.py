@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.checks import problems, transfers_for, unrecorded_conflicts
+from orchestrator.formats.unrestricted.event_checks import problems, transfers_for, unrecorded_conflicts
 from orchestrator.formats.unrestricted.fold import apply
 from orchestrator.formats.unrestricted.money import Books, reserved, stake
 from orchestrator.formats.unrestricted.prizes import Waiting

@@ -1,7 +1,7 @@
 """Applies the events of a ledger, in order, to the state of an unrestricted contest.
 
-`apply` refuses an event that is not allowed (`checks`) and then leaves the state unchanged. So every prefix of a ledger
-that folds gives a valid state, and a forged ledger does not fold.
+`apply` refuses an event that is not allowed (`event_checks`) and then leaves the state unchanged. So every prefix of a
+ledger that folds gives a valid state, and a forged ledger does not fold.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
-from orchestrator.formats.unrestricted.checks import case_of, ineligible_because, problems, question_of
+from orchestrator.formats.unrestricted.event_checks import case_of, ineligible_because, problems, question_of
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.prizes import pay, withhold
 from orchestrator.formats.unrestricted.rater_tests import RaterRecord, is_right
@@ -388,7 +388,7 @@ def _note_prize(state: State, award: str, status: DefenceStatus) -> None:
 
 
 def _post(state: State, transfers: Iterable[Transfer] | Problem) -> None:
-    """Posts transfers, which `checks` has checked before. Raises Rejected if they cannot be posted."""
+    """Posts transfers, which `event_checks` has checked before. Raises Rejected if they cannot be posted."""
     if state.books is None:
         return
     found = transfers if isinstance(transfers, Problem) else state.books.post_all(transfers)

@@ -1,7 +1,7 @@
 """The state of an unrestricted contest after some events: pictures, defences, appeals, the board, the books.
 
-This module only has the facts and what follows from them directly. `checks` decides whether an event is allowed, and
-`fold` applies it.
+This module only has the facts and what follows from them directly. `event_checks` decides whether an event is allowed,
+and `fold` applies it.
 """
 
 from collections.abc import Iterable, Iterator

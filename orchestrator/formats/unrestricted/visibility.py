@@ -6,7 +6,7 @@
 from datetime import datetime
 
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.formats.unrestricted.checks import unrecorded_conflicts
+from orchestrator.formats.unrestricted.event_checks import unrecorded_conflicts
 from orchestrator.formats.unrestricted.events import BoardMemberSeated, VoteCast
 from orchestrator.formats.unrestricted.state import Picture, PictureStatus, State
 

@@ -47,8 +47,8 @@ from orchestrator.sandboxes.linux import constant_files, masked_paths, uid_pool
 from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
 from orchestrator.sandboxes.linux.constant_files import ConstantFiles
 from orchestrator.sandboxes.linux.host_limits import FIRST_UID, HostLimits
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
 from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
 

@@ -9,7 +9,7 @@ from orchestrator.sandboxes.docker.container_sandbox import ContainerEngine, rem
 from orchestrator.sandboxes.docker.images import image_copy
 from orchestrator.sandboxes.linux import parent_cgroup, process_tree
 from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 
 class CleanupEngine(ContainerEngine, image_copy.CopyEngine, Protocol):

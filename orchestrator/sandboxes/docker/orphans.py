@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 PROC = Path("/proc")
 _MIN_AGE_SECONDS = 10.0

@@ -22,7 +22,7 @@ from typing import Self
 
 from orchestrator.sandboxes.linux import owned_folders
 from orchestrator.sandboxes.linux.constant_files import MountSources
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 FOLDER = "/io"
 """The folder's path in the container. Admission refuses an image that has anything but a folder there."""

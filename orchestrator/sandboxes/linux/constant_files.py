@@ -11,7 +11,7 @@ import weakref
 from pathlib import Path
 
 from orchestrator.sandboxes.linux import owned_folders
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 MOUNT_PATHS = ("/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime")
 """The replaced files. Below /proc, an OCI runtime allows mounts only on these and a few similar files."""

@@ -9,8 +9,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 
 def make_folder(prefix: str) -> Path:

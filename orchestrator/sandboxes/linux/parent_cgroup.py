@@ -20,8 +20,8 @@ from orchestrator.sandboxes.linux import cgroup_counters
 from orchestrator.sandboxes.linux.cgroup import kill_and_remove
 from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, FileCache, Usage
 from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 _LIMIT_MARGIN = 64 * 1024
 """Bytes by which the parent's limit is lower: more than the kernel ever charges in one step without a smaller fallback,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from orchestrator.errors import SandboxLost
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 TAG_VARIABLE = "SPARRING_SANDBOX"
 _TAG_PREFIX = f"{TAG_VARIABLE}=".encode()

@@ -37,8 +37,8 @@ from orchestrator.sandboxes.base import (
     SandboxSpec,
 )
 from orchestrator.sandboxes.linux import process_tree
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_pipes import StandardPipes
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 from orchestrator.sandboxes.process import folder_snapshot
 from orchestrator.sandboxes.process.child_process import ChildProcess
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected
 from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 MAX_FOLDER_BYTES = 2 * 1024**3
 """The most bytes a folder may hold."""

@@ -37,11 +37,11 @@ from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, R
 from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, hierarchies, is_version_2
 from orchestrator.sandboxes.linux.constant_files import HOSTS_PATH, ConstantFiles
 from orchestrator.sandboxes.linux.host_limits import FIRST_UID, HostLimits
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
 from orchestrator.sandboxes.linux.proc_view import ProcView
 from orchestrator.sandboxes.linux.process_pipes import StandardPipes
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
 from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
 from orchestrator.sandboxes.runc import bundle, cleanup, container, image_folder, rootfs_images, runtime

@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.linux import parent_cgroup, process_tree
 from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState
 
 RUN_FOLDER = Path("/run/sparring")
 """Has a folder for each running container, named by its tag."""

@@ -21,7 +21,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.checks import case_of
+from orchestrator.formats.unrestricted.event_checks import case_of
 from orchestrator.formats.unrestricted.recusal import SOURCE_WORDS, ConflictSource
 from orchestrator.web import unrestricted_mails
 from orchestrator.web.file_responses import png

@@ -13,8 +13,8 @@ import pytest
 
 from orchestrator.sandboxes.docker import orphans
 from orchestrator.sandboxes.linux import process_tree
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 HERE = Owner.current_process()
 DEAD = replace(HERE, pid=2**22 + 1)

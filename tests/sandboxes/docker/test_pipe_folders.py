@@ -14,8 +14,8 @@ from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.base import Image
 from orchestrator.sandboxes.docker import pipe_folders, player_fifos
 from orchestrator.sandboxes.docker.pipe_folders import FifosRefusedError, PipeFolders
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 RUNNER = Image("sha256:" + "ab" * 32, "sparring/runner:cpu")
 

@@ -12,9 +12,9 @@ from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.linux import cgroup, cgroup_counters, parent_cgroup
 from orchestrator.sandboxes.linux.cgroup_counters import Usage
 from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
 from orchestrator.sandboxes.linux.process_tree import ProcessTag, run_digest
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 MIB = 1024 * 1024

@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.sandboxes.linux import constant_files, masked_paths
 from orchestrator.sandboxes.linux.constant_files import ConstantFiles
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 MEMORY = 512 * 1024**2
 

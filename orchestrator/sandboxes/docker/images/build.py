@@ -22,8 +22,8 @@ from orchestrator.sandboxes.base import BuildRequest
 from orchestrator.sandboxes.docker.engine_http import EngineRefusal, RequestCancelled, engine_request, progress_messages
 from orchestrator.sandboxes.linux import cgroup_counters
 from orchestrator.sandboxes.linux.host_limits import HostLimits
-from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 BUILD_RUN = "build"
 MAX_BUILD_PROCESSES = 512

@@ -12,7 +12,7 @@ from orchestrator.sandboxes.docker import container_spec
 from orchestrator.sandboxes.docker.engine import DockerEngine
 from orchestrator.sandboxes.docker.images.store import DockerImageStore
 from orchestrator.sandboxes.image_files import file_checks, image_facts
-from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.sandbox_owner import Owner
 
 
 class EngineImages:

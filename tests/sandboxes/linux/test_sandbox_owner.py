@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from orchestrator.sandboxes.linux import process_tree
-from orchestrator.sandboxes.linux.owner import Owner, OwnerState, start_time
+from orchestrator.sandboxes.linux.sandbox_owner import Owner, OwnerState, start_time
 
 HERE = Owner.current_process()
 
