@@ -23,6 +23,9 @@ set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."
 
+# What functions find out once, whatever the environment has under these names.
+machine= indexes_known=
+
 flavour=cpu
 fallback=sparring/debian-python:bookworm
 work=${SPARRING_IMAGES_WORK:-$PWD/build/images}
@@ -256,7 +259,7 @@ wheelhouse() {
 
 # Sets `version` and `machine` to those of the base image's Python, once.
 base_python() {
-  [ -z "${machine:-}" ] || return 0
+  [ -z "$machine" ] || return 0
   read -r version machine < <(docker run --rm --network none --entrypoint python3 "$base" -c \
     'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine())') ||
     die "python3 does not run in $base" "name another image in SPARRING_BASE_IMAGE"
@@ -264,7 +267,7 @@ base_python() {
 
 # Leaves out, once, the extra indexes of pip that do not answer: it would wait minutes for them, wheel by wheel.
 extra_indexes() {
-  [ -z "${indexes_known:-}" ] || return 0
+  [ -z "$indexes_known" ] || return 0
   PIP_EXTRA_INDEX_URL=$("$PYTHON" tools/extra_indexes.py download) ||
     die "pip's settings cannot be read" "the message above says why"
   export PIP_EXTRA_INDEX_URL

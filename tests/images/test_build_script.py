@@ -130,6 +130,12 @@ def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list
     return told
 
 
+def test_wheels_are_those_of_the_base_images_python(told) -> None:
+    """Whatever variables the environment has: the base image says its version and its machine."""
+    done, _ = told("images/_base", version="2.7", machine="sparc")
+    assert "for Python 3.11 on x86_64" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "image"),
