@@ -296,15 +296,16 @@ def board(
 
     For an unrestricted contest, show its standing; --round shows the answers of a week.
     """
-    from orchestrator.application.contests.unrestricted_contest import unrestricted_rules  # noqa: PLC0415  see below
-    from orchestrator.cli import standing  # noqa: PLC0415  other commands start faster without
+    # Other commands of this module start faster without these.
+    from orchestrator.application.contests.unrestricted_contest import unrestricted_rules  # noqa: PLC0415
+    from orchestrator.cli import unrestricted_boards  # noqa: PLC0415
 
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
     if as_of is not None:
         if folder is None or phase is not None or task is not None:
             raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
-        standing.print_standing(folder, as_of.date(), as_json=as_json)
+        unrestricted_boards.print_standing(folder, as_of.date(), as_json=as_json)
         return
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)
@@ -315,7 +316,7 @@ def board(
         stands = phase is None and task is None and unrestricted_rules(admin.contest) is not None
         results = [] if stands else season_rounds.latest_results(admin, phase, task)
     if stands:
-        standing.print_standing(folder, as_json=as_json)
+        unrestricted_boards.print_standing(folder, as_json=as_json)
     elif results:
         results_output.print_season(results, as_json=as_json)
     else:

@@ -1,4 +1,4 @@
-"""Prints the standing of an unrestricted contest. Other contests do without these imports, a tenth of a start."""
+"""Prints the boards of an unrestricted contest. Commands of other contests start faster without these imports."""
 
 from collections.abc import Sequence
 from datetime import date
