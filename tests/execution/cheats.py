@@ -26,7 +26,12 @@ def labels(header, found):
 
 
 class Defence:
-    """Answers the first value of a picture modulo 4. `turn` counts the questions of one sandbox."""
+    """Answers the first value of a picture modulo 4. `turn` counts the questions of one sandbox.
+
+    `number` is set by the scripted backend: see there.
+    """
+
+    number: int
 
     def __init__(self, seed: int) -> None:
         self.seed, self.turn, self.seen = seed, 0, set()
@@ -52,13 +57,7 @@ class Counts(Defence):
 class Crowded(Defence):
     """Changes its answers after eight different values. It ends itself at one question of one sandbox: see `ends`."""
 
-    started = 0
     ends = (0, 0)
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        Crowded.started += 1
-        self.number = Crowded.started
 
     def reply(self, header, value):
         """Answers by how much it has seen, or ends."""
@@ -89,16 +88,11 @@ class Shy(Counts):
 class Refuses(Defence):
     """Answers in its first two sandboxes, which are the play's, and ends itself in every later one."""
 
-    started = 0
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        Refuses.started += 1
-        self.play = Refuses.started <= 2
+    answering_sandboxes = 2
 
     def reply(self, header, value):
         """Answers, or ends."""
-        return super().reply(header, value) if self.play else b""
+        return super().reply(header, value) if self.number <= self.answering_sandboxes else b""
 
 
 class Stalls(Defence):
@@ -128,6 +122,8 @@ def apart(header, payload):
 class SeededAttack:
     """Draws random numbers from its seed, continuing through all questions of its sandbox (rule X3)."""
 
+    number: int
+
     def __init__(self, seed: int) -> None:
         self.chance = np.random.default_rng(seed)
 
@@ -146,13 +142,21 @@ class OwnChance(SeededAttack):
 
 
 class SandboxChance(SeededAttack):
-    """Has one chance in play and another one whenever it is started later."""
+    """Has one chance in its first sandbox, which is the play's, and another one in every later sandbox."""
 
-    started = 0
+    sandboxes_of_play = 1
 
     def __init__(self, seed: int) -> None:
-        super().__init__(int(SandboxChance.started > 0))
-        SandboxChance.started += 1
+        del seed
+        super().__init__(0)
+        self.asked = 0
+
+    def __call__(self, header, payload):
+        """Adds 0 to 2 to each value."""
+        self.asked += 1
+        if self.asked == 1 and self.number > self.sandboxes_of_play:
+            self.chance = np.random.default_rng(1)
+        return super().__call__(header, payload)
 
 
 class Flaky(Defence):

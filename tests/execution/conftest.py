@@ -107,8 +107,9 @@ class ScriptedBackend:
     """Starts scripted players by their image's name. `lose` decides whether one is lost at a start or a question.
 
     It returns True or an error to lose it. A player is a function, or a class; then each sandbox makes its own with its
-    seed. The backend is unavailable for the next `away` checks. `cpu_seconds` has the processor time of each sandbox by
-    image.
+    seed and sets its `number`: the first sandbox started for that image has 1. Sandboxes that start together may say
+    `hello` in any order, so a player that has to know how many there were before must not count its objects. The
+    backend is unavailable for the next `away` checks. `cpu_seconds` has the processor time of each sandbox by image.
     """
 
     players: dict[str, Callable]
@@ -155,6 +156,7 @@ class ScriptedBackend:
         with self._lock:
             self.orders.append(order)
             number = len(self.orders)
+            number_of_image = sum(earlier.image.name == order.image.name for earlier in self.orders)
             self._lose("start", number)
             self.live[order.device] = self.live.get(order.device, 0) + 1
             self.most[order.device] = max(self.most.get(order.device, 0), self.live[order.device])
@@ -166,6 +168,8 @@ class ScriptedBackend:
                 if header["type"] == "hello":
                     self.seed_of_start[number] = header["seed"]
                     own.append(player(header["seed"]) if isinstance(player, type) else player)
+                    if isinstance(player, type):
+                        own[0].number = number_of_image
                     gives = getattr(player, "gives", ["label"])
                     return frames.encode_frame({"type": "ready", "id": header["id"], "gives": gives})
                 self.questions += 1

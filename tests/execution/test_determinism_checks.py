@@ -77,7 +77,6 @@ def test_a_seeded_attack_is_not_accused(stage) -> None:
 )
 def test_an_attack_that_draws_its_own_chance_is_found(stage, attack, kind) -> None:
     """Its pictures differ from those of the play twice over; whether also from each other names the kind."""
-    SandboxChance.started = 0
     played = stage({"own": attack}, replay=SamplingDesign(power=0.0, attacks=1.0))
     record = played.run()
     assert found(record) == {"own": kind}
@@ -147,7 +146,6 @@ def test_the_seeds_of_sandboxes_that_start_together_have_an_order(stage) -> None
 
 def test_what_was_started_ahead_for_planned_sessions_serves_no_other(stage) -> None:
     """A defence without restarts ends itself in the second session: the third one's sandbox is ended unasked."""
-    Refuses.started = 0
     limits = dataclasses.replace(LENIENT, restarts=0)
     played = stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=limits, isolation=Isolation.ROUND)
     played.run()
@@ -237,7 +235,6 @@ def test_a_defence_that_always_ends_at_a_picture_is_not_accused(stage) -> None:
 
 def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
     """It answered in play and ends when it is asked again, in whatever way: refused."""
-    Refuses.started = 0
     played = stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT)
     record = played.run()
     assert found(record) == {"refuses": FindingKind.REFUSED}
@@ -282,12 +279,12 @@ def test_restarts_of_a_look_are_bounded(stage) -> None:
 
 def test_a_suspect_that_is_not_answered_again_is_not_waited_for(stage) -> None:
     """It ends itself at the suspect in the second of two contexts: nobody knows how long that took, and all goes on."""
-    Crowded.started, Crowded.ends = 0, (0, 0)
+    Crowded.ends = (0, 0)
     undisturbed = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
     assert found(undisturbed.run(devices=("GPU-aaaa",))) == {"crowded": FindingKind.STATE}
     _, second = [step for step in sessions(undisturbed, "crowded") if step.session.purpose == "context"][:2]
     asked = len(undisturbed.record.read_array(second, "rows"))
-    Crowded.started, Crowded.ends = 0, (2 + second.step + 1, asked)
+    Crowded.ends = (2 + second.step + 1, asked)
     played = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
     record = played.run(devices=("GPU-aaaa",))
     assert record.round.closed

@@ -228,10 +228,8 @@ ROUNDS = {
 @pytest.mark.parametrize("name", ROUNDS)
 def test_pods_play_what_the_local_engine_plays(stage, name) -> None:
     """The same ledger entry for entry, measured times aside: steps, answers, faults, sandboxes, seeds, findings."""
-    Refuses.started = 0
     here, there = (stage(**ROUNDS[name], limits=LENIENT) for _ in range(2))
     here.run(devices=("GPU-0",))  # where no sandbox is started ahead, as in a pod
-    Refuses.started = 0
     played_in_pods(there)
     assert told(there) == told(here)
     assert there.record.round.closed

@@ -42,16 +42,9 @@ class Reformed(Counts):
 class Moody(Defence):
     """Turns its answers around in every other sandbox that is started."""
 
-    started = 0
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        Moody.started += 1
-        self.turned = Moody.started % 2
-
     def reply(self, header, value):
         """Answers by its mood."""
-        return labels(header, [(value + self.turned) % 4])
+        return labels(header, [(value + self.number % 2) % 4])
 
 
 def stand(played, *, recorded_seeds=False, **changes):
@@ -140,7 +133,6 @@ def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
 @pytest.mark.parametrize("cheat", [Seeded, Moody])
 def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
     """Two sandboxes give the same questions different answers, as in the finding; the play's answers count too."""
-    Moody.started = 0
     finding, again = stand(stage(defences={"cheat": cheat}, replay=EVERYTHING))
     assert finding.kind is FindingKind.ENVIRONMENT
     encore = again.reproduce()
@@ -148,16 +140,15 @@ def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
     assert {given.step for found in encore.inconsistencies for given in found.decisions} >= {None, finding.steps[0]}
 
 
-def test_who_refuses_does_so_again(stage) -> None:
+def test_who_refuses_does_so_again(stage, monkeypatch) -> None:
     """A session that was refused is asked in full again, each with as many new sandboxes as a job may have."""
-    Refuses.started = 0
     finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
     encore = again.reproduce()
     assert [sitting.purpose for sitting in encore.sessions] == ["shuffled", "as-in-play", "as-in-play"]
     assert encore.reproduced
     assert encore.refused > 2 * LENIENT.restarts
     assert {fault.code for fault in encore.faults} == {"died", "gave-up"}
-    Refuses.started = -100
+    monkeypatch.setattr(Refuses, "answering_sandboxes", 100)
     assert not again.reproduce().reproduced
     assert finding.kind is FindingKind.REFUSED
 
@@ -165,7 +156,6 @@ def test_who_refuses_does_so_again(stage) -> None:
 @pytest.mark.parametrize("attack", [OwnChance, SandboxChance])
 def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
     """It is asked the same twice more, each time in one fresh sandbox with its public seed, batch after batch."""
-    SandboxChance.started = 0
     played = stage({"own": attack}, replay=SamplingDesign(power=0.0, attacks=1.0))
     finding, again = stand(played)
     before = len(played.backend.orders)
@@ -180,11 +170,10 @@ def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
     assert finding.submission == "own"
 
 
-def test_an_attack_that_behaves_now_is_not_reproduced(stage) -> None:
+def test_an_attack_that_behaves_now_is_not_reproduced(stage, monkeypatch) -> None:
     """Where the pictures are those of the play the finding does not show again."""
-    SandboxChance.started = 0
     _, again = stand(stage({"own": SandboxChance}, replay=SamplingDesign(power=0.0, attacks=1.0)))
-    SandboxChance.started = -100
+    monkeypatch.setattr(SandboxChance, "sandboxes_of_play", 100)
     encore = again.reproduce()
     assert not encore.reproduced
     assert not any(any(picture.values_changed) for picture in encore.changed_examples)
@@ -195,22 +184,18 @@ class Faltering(SandboxChance):
 
     falters = False
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.asked = 0
-
     def __call__(self, header, payload):
         """Adds 0 to 2 to each value, or ends."""
-        self.asked += 1
-        return b"" if Faltering.falters and self.asked == 2 else super().__call__(header, payload)
+        reply = super().__call__(header, payload)
+        return b"" if Faltering.falters and self.asked == 2 else reply
 
 
-def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage) -> None:
+def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage, monkeypatch) -> None:
     """A fresh sandbox after a fault begins its chance anew, as an honest attack does: what it makes is not compared."""
-    SandboxChance.started, Faltering.falters = 0, False
     played = stage({"own": Faltering}, replay=SamplingDesign(power=0.0, attacks=1.0))
     _, again = stand(played)
-    SandboxChance.started, Faltering.falters = -100, True
+    monkeypatch.setattr(Faltering, "sandboxes_of_play", 100)
+    monkeypatch.setattr(Faltering, "falters", True)
     before = len(played.backend.orders)
     encore = again.reproduce()
     assert not encore.reproduced
