@@ -81,7 +81,7 @@ def admit_entries(
     if not problems and complete:
         problems = _format_problems(contest, roster)
     if problems:
-        raise Rejected(str(contest.path), problems)
+        raise contest.rejection(*problems)
     return AdmittedRoster(
         roster,
         {name: found.image for name, found in admitted.items() if found.image is not None},
@@ -126,7 +126,7 @@ def _organizer_submission(attack: OrganizerAttack) -> Submission:
 def require_playable(contest: Contest, roster: Roster, round_name: str) -> None:
     """Raises Rejected with the reasons if the format cannot play this round with this roster."""
     if problems := _format_problems(contest, roster, round_name):
-        raise Rejected(str(contest.path), problems)
+        raise contest.rejection(*problems)
 
 
 def describe_roster(contest: Contest) -> Roster:
@@ -161,7 +161,7 @@ def check_contest(contest: Contest, rounds: Sequence[str] = ("",)) -> tuple[list
     except Rejected as error:
         problems += error.problems
     if problems:
-        raise Rejected(str(contest.path), problems)
+        raise contest.rejection(*problems)
     return tasks, roster
 
 

@@ -278,7 +278,7 @@ class Contest:
             named = {problem.place for problem in error.problems}
             problems = [*error.problems, *(problem for problem in problems if problem.place not in named)]
         if problems:
-            raise Rejected(str(path), list(dict.fromkeys(problems + self._problems_in_other_files())))
+            raise self.rejection(*dict.fromkeys(problems + self._problems_in_other_files()))
 
     @property
     def path(self) -> Path:
@@ -296,6 +296,10 @@ class Contest:
     def problem_at(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of the file, with its line."""
         return self._yaml.problem_at(place, what, remedy)
+
+    def rejection(self, *problems: Problem) -> Rejected:
+        """Returns the error that refuses the file for these problems."""
+        return self._yaml.rejection(*problems)
 
     @property
     def only_task(self) -> str:
@@ -331,8 +335,7 @@ class Contest:
         try:
             samples: Samples = dataset.load_samples(options, self.folder)
         except Rejected as error:
-            problems = [self.problem_at(place, str(found)) for found in error.problems]
-            raise Rejected(str(self.path), problems) from error
+            raise self.rejection(*(self.problem_at(place, str(found)) for found in error.problems)) from error
         return samples
 
     def _task_key(self, task: str) -> KeyPath:
@@ -351,7 +354,7 @@ class Contest:
         task_name = name or self.only_task
         section = next(section for section in self.file.all_tasks if section.name == task_name)
         if vast := self._budget_problems((*self._task_key(task_name), "budget"), samples.shape):
-            raise Rejected(str(self.path), vast)
+            raise self.rejection(*vast)
         task = Task(
             name=section.name,
             classes=samples.classes,
@@ -361,11 +364,11 @@ class Contest:
             budget=section.budget.to_budget() if section.budget else None,
         )
         if large := self._transcript_problems(task):
-            raise Rejected(str(self.path), large)
+            raise self.rejection(*large)
         unfit: list[Problem] = self.format.task_problems(task)
         if unfit:
             at = (*self._task_key(task_name), "dataset")
-            raise Rejected(str(self.path), [self.problem_at(at, f"{p.place} {p.what}", p.remedy) for p in unfit])
+            raise self.rejection(*(self.problem_at(at, f"{p.place} {p.what}", p.remedy) for p in unfit))
         return task
 
     def _transcript_problems(self, task: Task) -> list[Problem]:

@@ -91,7 +91,7 @@ def read_manifest(folder: Path) -> Manifest:
         except Rejected as error:
             problems += error.problems
     if problems or parsed is None:
-        raise Rejected(str(path), problems)
+        raise file.rejection(*problems)
     if parsed.command:
         return parsed
     return parsed.model_copy(update={"command": nips2017_layout.adapter_command(parsed.labels_from)})

@@ -54,28 +54,29 @@ def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
         Rejected: with all problems: the file is invalid, its side is not `side`, or its script is missing.
     """
     path = folder / FILE_NAME
+    metadata, problems = _parse_metadata(path)
+    if metadata is not None:
+        problems = [*_type_problems(metadata, side), *_entry_point_problems(metadata, folder)]
+    if metadata is None or problems:
+        raise Rejected(str(path), problems)
+    return metadata
+
+
+def _parse_metadata(path: Path) -> tuple[Metadata | None, list[Problem]]:
     if path.is_symlink() or not path.is_file():
-        problem = Problem(
-            FILE_NAME, "missing, or no plain file", "`sparring explain migrating-from-nips-2017` shows one"
-        )
-        raise Rejected(str(path), [problem])
+        remedy = "`sparring explain migrating-from-nips-2017` shows one"
+        return None, [Problem(FILE_NAME, "missing, or no plain file", remedy)]
     try:
         with path.open("rb") as file:
             data = file.read(SIZE_LIMIT + 1)
     except OSError as error:
-        raise Rejected(
-            str(path), [Problem(FILE_NAME, f"cannot be read: {error.strerror}", "make it readable")]
-        ) from error
+        return None, [Problem(FILE_NAME, f"cannot be read: {error.strerror}", "make it readable")]
     if len(data) > SIZE_LIMIT:
-        raise Rejected(str(path), [Problem(FILE_NAME, f"more than {SIZE_LIMIT} bytes", "shorten it")])
+        return None, [Problem(FILE_NAME, f"more than {SIZE_LIMIT} bytes", "shorten it")]
     try:
-        metadata = Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
+        return Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf")), []
     except ValidationError as error:
-        raise Rejected(str(path), [_validation_problem(each) for each in field_errors(error)]) from None
-    problems = [*_type_problems(metadata, side), *_entry_point_problems(metadata, folder)]
-    if problems:
-        raise Rejected(str(path), problems)
-    return metadata
+        return None, [_validation_problem(each) for each in field_errors(error)]
 
 
 def adapter_command(labels_from: Literal[0, 1] = 0) -> list[str]:

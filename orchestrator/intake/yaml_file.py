@@ -34,17 +34,21 @@ class YamlFile:
             Rejected: it cannot be read, exceeds `limit` bytes, the parser's bounds or a token for each
                 `BYTES_PER_TOKEN` of those bytes, or is not one YAML mapping.
         """
-        from orchestrator.intake.yaml_parser import parse_yaml  # noqa: PLC0415  not needed by users of models alone
+        # Users of models alone do not need the parser.
+        from orchestrator.intake.yaml_parser import YamlTextError, parse_yaml  # noqa: PLC0415  see above
 
         self.path = path
-        self._root: Any = parse_yaml(path, _read_text(path, limit), limit // BYTES_PER_TOKEN)
+        try:
+            self._root: Any = parse_yaml(self._read_text(limit), limit // BYTES_PER_TOKEN)
+        except YamlTextError as error:
+            raise self.rejection(*error.problems) from None
 
     def parse_model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems."""
         try:
             return kind.model_validate(self._root)
         except ValidationError as error:
-            raise Rejected(str(self.path), self.validation_problems(kind, error)) from None
+            raise self.rejection(*self.validation_problems(kind, error)) from None
 
     def validation_problems(self, kind: type[BaseModel], error: ValidationError, at: KeyPath = ()) -> list[Problem]:
         """Returns the problems of a model's ValidationError about the part of this file below the key `at`."""
@@ -80,17 +84,20 @@ class YamlFile:
             node = node[key]
         return int(line) + 1
 
+    def rejection(self, *problems: Problem) -> Rejected:
+        """Returns the error that refuses this file for these problems."""
+        return Rejected(str(self.path), problems)
 
-def _read_text(path: Path, limit: int) -> str:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise Rejected(str(path), [Problem("file", "not a regular file", "give the path of a YAML file")])
-        if status.st_size > limit:
-            raise Rejected(str(path), [Problem("file", f"{status.st_size} bytes, at most {limit}", "shorten it")])
-        return path.read_text("utf-8")
-    except OSError as error:
-        problem = error.strerror or str(error)
-        raise Rejected(str(path), [Problem("file", problem, "give the path of a YAML file")]) from None
-    except UnicodeDecodeError as error:
-        raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
+    def _read_text(self, limit: int) -> str:
+        try:
+            status = self.path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise self.rejection(Problem("file", "not a regular file", "give the path of a YAML file"))
+            if status.st_size > limit:
+                raise self.rejection(Problem("file", f"{status.st_size} bytes, at most {limit}", "shorten it"))
+            return self.path.read_text("utf-8")
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise self.rejection(Problem("file", problem, "give the path of a YAML file")) from None
+        except UnicodeDecodeError as error:
+            raise self.rejection(Problem("file", str(error), "store it as UTF-8")) from None

@@ -5,9 +5,8 @@ It is a module of its own because its import is slow, and code that only needs t
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
@@ -16,7 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
 from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected
+from orchestrator.errors import Problem
 
 _MAX_SHOWN = 50
 """The most problems of one file that are listed."""
@@ -27,6 +26,14 @@ MAX_ALIASES = 64
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _YAML = "tag:yaml.org,2002:"
 """The prefix of tags that a file writes as two exclamation marks."""
+
+
+class YamlTextError(Exception):
+    """A text is not YAML, is not one mapping, or exceeds a bound; `problems` has the reasons."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(*problems)
 
 
 class _BoundExceededError(ScannerError):
@@ -79,8 +86,8 @@ def _bounded_yaml(tokens: int) -> YAML:
     return yaml
 
 
-def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
-    """Returns the mapping that a text of at most `tokens` tokens contains. Raises Rejected if it contains none.
+def parse_yaml(text: str, tokens: int) -> CommentedMap:
+    """Returns the mapping that a text of at most `tokens` tokens contains. Raises YamlTextError if it contains none.
 
     The last few mappings are kept, so callers must not change them: a site reads the same contest file for every
     request, and parsing it takes longer than most requests.
@@ -88,22 +95,22 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
-            _refuse_values(path, text, _bounded_yaml(tokens))
+            _refuse_values(text, _bounded_yaml(tokens))
             root = _load(text, tokens)
-    except Rejected:
+    except YamlTextError:
         raise
     except _BoundExceededError as error:
         place = f"line {error.problem_mark.line + 1}"
-        raise Rejected(str(path), [Problem(place, error.problem, "write a shorter file with less nesting")]) from None
+        raise YamlTextError([Problem(place, error.problem, "write a shorter file with less nesting")]) from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = printable(f"not YAML: {error.problem or error.context}")
-        raise Rejected(str(path), [Problem(f"line {line}", problem, "correct this line")]) from None
+        raise YamlTextError([Problem(f"line {line}", problem, "correct this line")]) from None
     except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises various Python exceptions
         problem = printable(f"not YAML: {error or type(error).__name__}")
-        raise Rejected(str(path), [Problem("file", problem, "correct the file")]) from None
+        raise YamlTextError([Problem("file", problem, "correct the file")]) from None
     if not isinstance(root, CommentedMap):
-        raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
+        raise YamlTextError([Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root
 
 
@@ -112,8 +119,8 @@ def _load(text: str, tokens: int) -> Any:
     return _bounded_yaml(tokens).load(text)
 
 
-def _refuse_values(path: Path, text: str, yaml: YAML) -> None:
-    """Raises Rejected if a value has a tag, which names its type, or contains half a character.
+def _refuse_values(text: str, yaml: YAML) -> None:
+    """Raises YamlTextError if a value has a tag, which names its type, or contains half a character.
 
     The model decides the type of a value, and a tag may name any type. Half a character, a lone surrogate, comes from
     an escape; no record can keep one, and no program can receive one.
@@ -123,7 +130,7 @@ def _refuse_values(path: Path, text: str, yaml: YAML) -> None:
     found = ((event.start_mark.line + 1, problem) for event in yaml.parse(text) for problem in _value_problems(event))
     problems = [Problem(f"line {line}", what, remedy) for line, (what, remedy) in list(found)[:_MAX_SHOWN]]
     if problems:
-        raise Rejected(str(path), problems)
+        raise YamlTextError(problems)
 
 
 def _value_problems(event: Any) -> Iterator[tuple[str, str]]:

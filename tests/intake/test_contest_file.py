@@ -361,6 +361,21 @@ def test_a_contest_file_is_found_from_anywhere(write, tmp_path, monkeypatch):
     assert Contest(tmp_path.joinpath("contest.yaml").relative_to(tmp_path)).folder == tmp_path
 
 
+@pytest.mark.parametrize(
+    "written", ["teams", "r.example/Teams", "https://r.example", "r.example/a:1", "r.example//x", "r.example/a b"]
+)
+def test_a_registry_that_is_none_is_refused_where_it_stands(problems, written) -> None:
+    """Such a prefix would send every name to docker.io. The file is refused when it is read, whatever plays it."""
+    what = f"'{written}' is not a registry; write it like registry.example.org/teams"
+    assert problems(cluster=f"{{registry: {written!r}}}") == [f"line 6, cluster.registry: {what}"]
+
+
+@pytest.mark.parametrize("written", ["none", "''", "localhost:5000", "registry.example.org/teams/"])
+def test_a_registry_may_have_a_port_and_a_path(contest, written) -> None:
+    """So may there be none, and it may be left open."""
+    assert contest(cluster=f"{{registry: {written}}}").file.cluster.registry == written.strip("'")
+
+
 def test_problems_of_plugins_are_listed_with_the_files_own(contest) -> None:
     """A bad title, an unknown rule and an unknown dataset option are three problems of one message."""
     task = "{name: t, dataset: {kind: digits, frist: 5}, budget: {norm: linf, epsilon: 8}}"

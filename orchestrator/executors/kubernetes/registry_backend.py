@@ -62,17 +62,12 @@ class RegistryBackend:
     def __init__(
         self, settings: ClusterSettings, clean_up: CleanUp = _clean_up_nothing, registries: ImageResolver | None = None
     ) -> None:
-        """`clean_up` removes what dead rounds left on the cluster. Raises UsageError if `registry` is not valid."""
+        """`clean_up` removes what dead rounds left on the cluster."""
         self._settings = settings
         self._clean_up = clean_up
         self._registries = registries or ImageResolver(settings.insecure_registries)
         self._files = RegistryImageFiles(self._registries)
         self._prefix = "" if settings.registry == NO_REGISTRY else settings.registry.rstrip("/")
-        if self._prefix:
-            try:
-                parse_reference("entry", self._prefix)
-            except InvalidReferenceError as error:
-                raise UsageError(f"cluster.registry: {error}; write it like registry.example.org/teams") from error
 
     def require_available(self, runtime: Runtime | None = None, gpus: int = 0) -> None:  # noqa: ARG002  see `sparring cluster check`
         """Raises BackendUnavailable if the registry for image names without a registry does not answer."""

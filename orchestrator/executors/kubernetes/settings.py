@@ -4,6 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator
 
+from orchestrator.domain.text import printable
+from orchestrator.oci.image_names import NO_REGISTRY
+from orchestrator.oci.references import InvalidReferenceError, parse_reference
+
 MOST_JOBS = 5000
 """Most Jobs of one round at a time."""
 
@@ -100,3 +104,14 @@ class ClusterSettings(BaseModel):
             last = FIRST_PLAYER_UID + PLAYER_UIDS - 1
             raise ValueError(f"{FIRST_PLAYER_UID} to {last} are players; give a user below or above")
         return user
+
+    @field_validator("registry")
+    @classmethod
+    def _is_a_registry(cls, registry: str) -> str:
+        if registry not in {"", NO_REGISTRY}:
+            try:
+                parse_reference("entry", registry.rstrip("/"))
+            except InvalidReferenceError:
+                shown = printable(registry, 120)
+                raise ValueError(f"'{shown}' is not a registry; write it like registry.example.org/teams") from None
+        return registry

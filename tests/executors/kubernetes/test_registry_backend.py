@@ -169,13 +169,6 @@ def test_without_a_registry_digest_and_command_have_to_be_given(ask, registry):
     assert registry.asked == []
 
 
-@pytest.mark.parametrize("prefix", ["teams", "r.example/Teams", "https://r.example", "r.example/a:1", "r.example//x"])
-def test_a_registry_setting_that_names_none_is_refused(prefix):
-    """A prefix that is no registry would send every name to docker.io."""
-    with pytest.raises(UsageError, match=r"cluster\.registry"):
-        RegistryBackend(settings(registry=prefix))
-
-
 def test_nothing_is_built_or_started_here(backend):
     """Players start in pods, and images are made where an engine is."""
     with pytest.raises(UsageError, match="push"):
