@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.application.contests import seasons
-from orchestrator.application.contests.board_cases import untold_cases
+from orchestrator.application.contests.review_board_cases import untold_cases
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted, unrestricted_rules
 from orchestrator.application.rounds import round_progress
 from orchestrator.cli import console, remote

@@ -16,7 +16,7 @@ from orchestrator.domain.round import Round
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import StoreFault
-from orchestrator.ledger.shared_examples import SharedExamples
+from orchestrator.ledger.example_cache import ExampleCache
 from orchestrator.ledger.stores.base import Blobs, get_array
 
 
@@ -32,7 +32,7 @@ class RoundView:
 
     def __init__(self, blobs: Blobs, history: Iterable[events.Event] = ()) -> None:
         self.round = Round()
-        self._blobs, self._examples = blobs, SharedExamples(blobs)
+        self._blobs, self._examples = blobs, ExampleCache(blobs)
         self._lock = threading.Lock()
         for event in history:
             self.apply(event)

@@ -23,9 +23,9 @@ from orchestrator.errors import Problem
 from orchestrator.web import security_log
 from orchestrator.web.api import problems
 from orchestrator.web.asgi import Receive, Scope, Send, is_for_program, lingering
+from orchestrator.web.body_admission import BodyAccepted, BodyAdmission, too_large, too_slow
 from orchestrator.web.body_limits import SAFE_METHODS, SMALL_BYTES, largest_body, takes_file
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.early_answers import BodyAccepted, EarlyAnswers, too_large, too_slow
 from orchestrator.web.middleware import STRICT_TRANSPORT
 from orchestrator.web.pages import errors
 from orchestrator.web.request_bodies import (
@@ -97,7 +97,7 @@ class Application(ASGIHandler):
 
     def __init__(self) -> None:
         self.load_middleware()  # synchronous: each change to asynchronous code would switch threads
-        self._early = EarlyAnswers()
+        self._body_admission = BodyAdmission()
         self._reading = _Threads("reading", READING_THREADS)
         self._writing = _Threads("writing", WRITING_THREADS)
         self._admitting = _Threads("admitting", ADMITTING_THREADS)
@@ -157,13 +157,13 @@ class Application(ASGIHandler):
             refusal = too_large(path, most)
         except TooSlowError:
             refusal = too_slow(path)
-        return await self._admitting.run(self._early.refuse, head, refusal)
+        return await self._admitting.run(self._body_admission.refuse, head, refusal)
 
     async def _admit(self, head: ASGIRequest, size: int) -> HttpResponseBase:
         """Returns `BodyAccepted`, or a refusal. Raises TooManyError if too many requests wait to be checked."""
         if self._admitting.is_full:
             raise TooManyError
-        return await self._admitting.run(self._early.admit, head, size + self._spool.promised)
+        return await self._admitting.run(self._body_admission.admit, head, size + self._spool.promised)
 
     async def _put_off(self, scope: Scope, receive: Receive, send: Send, person: str) -> None:
         """Logs a request and answers it with 503 and Retry-After; reads no more of it."""

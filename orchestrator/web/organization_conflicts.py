@@ -1,6 +1,6 @@
 """Board members' conflicts that follow from mail addresses, which are in no ledger (U8)."""
 
-from orchestrator.application.contests import board_conflicts
+from orchestrator.application.contests import review_board_conflicts
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.formats.unrestricted.due_events import ACTOR
 from orchestrator.web.contest_site import ContestSite
@@ -13,4 +13,4 @@ def record_organization_conflicts(site: ContestSite, contest: UnrestrictedContes
     Call it before a board member sees a case or gets a mail about one. Raises StoreFault, Busy.
     """
     addresses = dict(Account.objects.filter(is_active=True).values_list("person", "email"))
-    board_conflicts.record_organization_conflicts(contest, addresses, ACTOR, site.clock)
+    review_board_conflicts.record_organization_conflicts(contest, addresses, ACTOR, site.clock)

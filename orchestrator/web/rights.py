@@ -163,5 +163,5 @@ def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
         request.visit = visit  # type: ignore[attr-defined]  # for templates
         return view(visit, **kwargs)
 
-    guarded.right = right  # type: ignore[attr-defined]  # for `early_answers`, and for the tests of the table of rights
+    guarded.right = right  # type: ignore[attr-defined]  # for `body_admission`, and for the tests of the table of rights
     return guarded

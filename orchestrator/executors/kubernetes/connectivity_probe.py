@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.kernel_files import MACHINE_COUNTER_FILES
+from orchestrator.domain.machine_counter_files import MACHINE_COUNTER_FILES
 from orchestrator.domain.text import printable
 from orchestrator.errors import StoreFault, UsageError
 

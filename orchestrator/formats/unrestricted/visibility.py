@@ -1,6 +1,6 @@
 """What a person may see of an unrestricted contest: no pictures of an open week (U5), no case of an own conflict (U8).
 
-`application.contests.unrestricted_views` and `board_cases` use these functions for pages and the API.
+`application.contests.unrestricted_views` and `review_board_cases` use these functions for pages and the API.
 """
 
 from datetime import datetime

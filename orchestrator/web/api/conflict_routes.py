@@ -3,8 +3,8 @@
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from orchestrator.application.contests import board_conflicts, unrestricted_views
-from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
+from orchestrator.application.contests import review_board_conflicts, unrestricted_views
+from orchestrator.application.contests.review_board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.domain.contest_events import Role
 from orchestrator.errors import Problem
@@ -44,7 +44,7 @@ def declare(request: HttpRequest, team: str, body: TeamConflict) -> Status[Confl
     name = caller.require_team(team)
     caller.spend(RequestKind.ACT, caller.actor.person)
     conflict = MemberConflict(body.member, name, ConflictSource(body.source))
-    board_conflicts.declare_for_team(contest, caller.actor.person, conflict, caller.site.clock())
+    review_board_conflicts.declare_for_team(contest, caller.actor.person, conflict, caller.site.clock())
     return Status(201, _part(conflict))
 
 
@@ -53,8 +53,8 @@ def list_conflicts(request: HttpRequest) -> BoardConflictsPart:
     """Lists the calling board member's own conflicts, and other members' that may be a coincidence of addresses."""
     caller = caller_of(request)
     contest, member, now = *_member(caller), caller.site.clock()
-    own = contest.read(lambda state: board_conflicts.own_conflicts(state, member, now.date()))
-    waivable = contest.read(lambda state: board_conflicts.waivable_conflicts(state, member, now))
+    own = contest.read(lambda state: review_board_conflicts.own_conflicts(state, member, now.date()))
+    waivable = contest.read(lambda state: review_board_conflicts.waivable_conflicts(state, member, now))
     return BoardConflictsPart(
         member=member,
         own=[_part(each) for each in own],
@@ -69,7 +69,7 @@ def declare_own(request: HttpRequest, body: OwnConflict) -> Status[ConflictPart]
     contest, member = _member(caller)
     caller.spend(RequestKind.ACT, caller.actor.person)
     conflict = MemberConflict(member, body.team, ConflictSource(body.source))
-    board_conflicts.declare_own(contest, conflict, caller.site.clock())
+    review_board_conflicts.declare_own(contest, conflict, caller.site.clock())
     return Status(201, _part(conflict))
 
 
@@ -79,7 +79,7 @@ def waive(request: HttpRequest, body: Waiver) -> Status[WaivableConflictPart]:
     caller = caller_of(request)
     contest, member = _member(caller)
     caller.spend(RequestKind.ACT, caller.actor.person)
-    board_conflicts.waive(contest, member, body.member, body.team, body.reason, caller.site.clock())
+    review_board_conflicts.waive(contest, member, body.member, body.team, body.reason, caller.site.clock())
     return Status(201, WaivableConflictPart(member=body.member, team=body.team))
 
 

@@ -9,8 +9,8 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
-from orchestrator.application.contests import board_conflicts, unrestricted_views
-from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
+from orchestrator.application.contests import review_board_conflicts, unrestricted_views
+from orchestrator.application.contests.review_board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.contests.unrestricted_views import PictureView
 from orchestrator.application.grading import attack_pictures
@@ -113,7 +113,7 @@ def conflict(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         said = form.cleaned_data
         declared = MemberConflict(said["member"], visit.team, ConflictSource(said["source"]))
-        problem = attempt(lambda: board_conflicts.declare_for_team(contest, visit.actor.person, declared, now))
+        problem = attempt(lambda: review_board_conflicts.declare_for_team(contest, visit.actor.person, declared, now))
         if not problem:
             messages.success(visit.request, "The conflict is on the record: this member sees no case of yours.")
             return redirect(visit.team_url("team-pictures"))

@@ -1,6 +1,6 @@
 """The review board's pages in an unrestricted contest: cases, votes, decisions, confirmations, conflicts (U8, U9, U11).
 
-`board_cases` makes every list, so a member's pages never show a case in which that member has a conflict.
+`review_board_cases` makes every list, so a member's pages never show a case in which that member has a conflict.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from django.http import Http404, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from orchestrator.application.contests import board_cases, board_conflicts, unrestricted_views
+from orchestrator.application.contests import review_board_cases, review_board_conflicts, unrestricted_views
 from orchestrator.application.contests.administration import validated
-from orchestrator.application.contests.board_cases import Case
-from orchestrator.application.contests.board_conflicts import DECLARED, MemberConflict
+from orchestrator.application.contests.review_board_cases import Case
+from orchestrator.application.contests.review_board_conflicts import DECLARED, MemberConflict
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.errors import UsageError
@@ -91,9 +91,9 @@ def cases(visit: Visit) -> HttpResponseBase:
     together = visit.request.GET.getlist("defence")
     if len(together) > 1 and all(":" not in each and "+" not in each for each in together):
         return redirect("board-case", case=f"stake:{'+'.join(sorted(together))}")
-    waiting = contest.read(lambda state: board_cases.waiting_cases(state, member, now) if member else {})
-    defending = contest.read(lambda state: board_cases.defending_teams(state, member, now) if member else [])
-    undecidable = contest.read(lambda state: board_cases.undecidable_cases(state, member, now) if member else [])
+    waiting = contest.read(lambda state: review_board_cases.waiting_cases(state, member, now) if member else {})
+    defending = contest.read(lambda state: review_board_cases.defending_teams(state, member, now) if member else [])
+    undecidable = contest.read(lambda state: review_board_cases.undecidable_cases(state, member, now) if member else [])
     return render(
         visit,
         "weeks/cases.html.j2",
@@ -109,7 +109,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
     """Shows a case with its subject, its votes and the possible acts, and does the requested act."""
     contest, now = contest_of(visit), visit.site.clock()
     member = _member(visit, contest)
-    found = contest.read(lambda state: board_cases.find_case(state, member, case, now))
+    found = contest.read(lambda state: review_board_cases.find_case(state, member, case, now))
     if found is None:
         return _no_case(visit)
     sent, problem = visit.request.POST, ""
@@ -123,7 +123,7 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
             _tell_of_ruling(visit, contest, found)
             messages.success(visit.request, "It is on the record.")
             typed.pop(decided, None)
-            still = contest.read(lambda state: board_cases.find_case(state, member, case, visit.site.clock()))
+            still = contest.read(lambda state: review_board_cases.find_case(state, member, case, visit.site.clock()))
             if still is None or not typed:
                 return redirect("board") if still is None else redirect("board-case", case=case)
             shown, form = still, ReasonsForm.of_case(still, initial=typed)
@@ -172,7 +172,7 @@ def case_picture(visit: Visit, case: str) -> HttpResponseBase:
     """Returns the picture of a case, even one that is withheld from others, because the board decides about that."""
     contest, now = contest_of(visit), visit.site.clock()
     member = _member(visit, contest)
-    found = contest.read(lambda state: board_cases.find_case(state, member, case, now))
+    found = contest.read(lambda state: review_board_cases.find_case(state, member, case, now))
     if found is None or not found.picture:
         raise Http404
     return png(picture_png(contest, found.picture))
@@ -188,12 +188,14 @@ def conflicts(visit: Visit) -> HttpResponseBase:
         said = form.cleaned_data
         source = ConflictSource(said["source"])
         problem = attempt(
-            lambda: board_conflicts.declare_own(contest, MemberConflict(_seated(member), said["team"], source), now)
+            lambda: review_board_conflicts.declare_own(
+                contest, MemberConflict(_seated(member), said["team"], source), now
+            )
         )
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
-    own = contest.read(lambda state: board_conflicts.own_conflicts(state, member, now.date()))
+    own = contest.read(lambda state: review_board_conflicts.own_conflicts(state, member, now.date()))
     return render(
         visit,
         "weeks/conflicts.html.j2",
@@ -215,7 +217,7 @@ def waive(visit: Visit) -> HttpResponseBase:
     if form.is_valid():
         said = form.cleaned_data
         row = (said["member"], said["team"], said["reason"])
-        problem = attempt(lambda: board_conflicts.waive(contest, _seated(member), *row, now))
+        problem = attempt(lambda: review_board_conflicts.waive(contest, _seated(member), *row, now))
         if not problem:
             messages.success(visit.request, "It is on the record.")
             return redirect("board-conflicts")
@@ -231,7 +233,7 @@ def waive(visit: Visit) -> HttpResponseBase:
 
 
 def _waivable(contest: UnrestrictedContest, member: str, now: datetime) -> list[Row]:
-    others = contest.read(lambda state: board_conflicts.waivable_conflicts(state, member, now))
+    others = contest.read(lambda state: review_board_conflicts.waivable_conflicts(state, member, now))
     return [({"member": who, "team": team}, f"{who} and {team}") for who, team in others]
 
 
@@ -264,7 +266,7 @@ def _act(visit: Visit, contest: UnrestrictedContest, found: Case, member: str, f
     elif question := sent.get("decide", ""):
         _require_question(found, question)
         batch = f"batch-{contest.read(lambda state: state.position)}"
-        command = board_cases.decision(question, form.cleaned_data[question], member, batch)
+        command = review_board_cases.decision(question, form.cleaned_data[question], member, batch)
         if command is not None:
             contest.act(command, at)
     else:

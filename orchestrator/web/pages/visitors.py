@@ -10,7 +10,7 @@ from orchestrator.application.rounds.round_progress import ContestProgress, Prog
 from orchestrator.errors import UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import contest_words, public_pages
-from orchestrator.web.conditional import conditional
+from orchestrator.web.conditional_responses import conditional
 from orchestrator.web.downloads import downloads_of
 from orchestrator.web.file_responses import attachment, bundle_archive
 from orchestrator.web.fragments import fragment

@@ -10,7 +10,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from orchestrator.application.contests import board_cases, unrestricted_views
+from orchestrator.application.contests import review_board_cases, unrestricted_views
 from orchestrator.application.contests.administration import validated
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.domain.contest_events import Role
@@ -93,8 +93,8 @@ def desk(visit: Visit) -> HttpResponseBase:
         visit,
         "weeks/desk.html.j2",
         seated=found["seated"],
-        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seat)),
-        unconfirmable=contest.read(lambda state: board_cases.unconfirmable_rejections(state, now, own_seat)),
+        short_cases=contest.read(lambda state: review_board_cases.short_cases(state, now, own_seat)),
+        unconfirmable=contest.read(lambda state: review_board_cases.unconfirmable_rejections(state, now, own_seat)),
         links={act: row_links(reverse(act), rows) for act, rows in _rows(found).items()},
     )
 
@@ -152,7 +152,7 @@ def _act_page(visit: Visit, act: str, kind: type[RowForm]) -> HttpResponseBase:
         form=form,
         problem=problem,
         status=form_status(form, problem),
-        short_cases=contest.read(lambda state: board_cases.short_cases(state, now, own_seat)),
+        short_cases=contest.read(lambda state: review_board_cases.short_cases(state, now, own_seat)),
     )
 
 
@@ -163,8 +163,8 @@ def waiting(state: State) -> dict[str, Any]:
     return {
         "seated": sorted(state.board.members),
         "unseated": [each for each in state.season.roles[Role.BOARD].values() if person_key(each.id) not in seated],
-        "not_admitted": board_cases.not_admitted(state),
-        "attackers_waiting": board_cases.waiting_attackers(state),
+        "not_admitted": review_board_cases.not_admitted(state),
+        "attackers_waiting": review_board_cases.waiting_attackers(state),
         "not_staked": [each.id for each in state.defences.values() if each.status is DefenceStatus.PUBLISHED],
         "unpaid": [(each.id, each.team, format_units(each.amount, state.books.currency)) for each in unpaid]
         if state.books
@@ -177,7 +177,7 @@ def _act(visit: Visit, contest: UnrestrictedContest, form: RowForm) -> None:
     said, actor, at = form.cleaned_data, visit.actor.person, visit.site.clock()
     match form:
         case SeatForm():
-            if said["case"] and contest.read(lambda state: not board_cases.exists(state, said["case"])):
+            if said["case"] and contest.read(lambda state: not review_board_cases.exists(state, said["case"])):
                 raise UsageError("there is no such case; its id is listed on this page")
             contest.propose(validated(events.BoardMemberSeated, actor=actor, **said), at)
         case AdmissionForm():

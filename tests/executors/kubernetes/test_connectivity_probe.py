@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
-from orchestrator.domain.kernel_files import MACHINE_COUNTER_FILES
+from orchestrator.domain.machine_counter_files import MACHINE_COUNTER_FILES
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.executors.kubernetes import connectivity_probe
 from orchestrator.executors.kubernetes.connectivity_probe import (

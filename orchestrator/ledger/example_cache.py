@@ -25,7 +25,7 @@ _FIRST_FILE_BYTES = 1024**2
 _ARRAYS = ("index", "candidates", "forfeits", "violations", "distances")
 
 
-class SharedExamples:
+class ExampleCache:
     """Reads adversarial examples from the blobs of an attack's steps. It is safe for threads."""
 
     def __init__(self, blobs: Blobs) -> None:

@@ -1,6 +1,6 @@
 """What waits for the review board of an unrestricted contest, and what the record says of prizes (U8, U10)."""
 
-from orchestrator.application.contests import board_cases
+from orchestrator.application.contests import review_board_cases
 from orchestrator.application.grading.picture_raters import AskedItem, open_items
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role, RoleGranted
 from orchestrator.domain.season import Season
@@ -27,7 +27,7 @@ def history(contest: SimulatedContest, defence: str) -> list[tuple[str, str]]:
 
 def waiting(contest: SimulatedContest, kind: str, member: str = "b1") -> list[str]:
     """Returns the ids of the cases of a kind that wait for a member."""
-    found = board_cases.waiting_cases(contest.state, member, contest.now)
+    found = review_board_cases.waiting_cases(contest.state, member, contest.now)
     return [each.id for each in found.get(kind, [])]
 
 
@@ -53,7 +53,7 @@ def test_a_refund_is_no_case_of_the_board() -> None:
     owed = {each.kind: each.id for each in contest.state.books.unpaid()}
     assert waiting(contest, AWARDS) == [f"withhold:{owed['defence_prize']}"]
     refund = f"withhold:{owed['stake_refunded']}"
-    assert board_cases.find_case(contest.state, "b1", refund, contest.now) is None
+    assert review_board_cases.find_case(contest.state, "b1", refund, contest.now) is None
     pay(contest)
     assert waiting(contest, AWARDS) == []
 
@@ -121,7 +121,7 @@ def test_a_report_of_an_appeals_new_rater_stops_the_panel_and_is_told_to_the_boa
     body = {"picture": handle(1), "appeal": handle(1), "answers": None}
     contest.must(contest.propose(events.PictureRated(actor="r8", rater="r8", **body)))
     assert list(open_items(contest.state, "r9")) == []
-    [line] = board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
+    [line] = review_board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
     assert line.id == case
     assert line.title.endswith("by owls; a new rater reported the picture, so the board has to vote")
     contest.must(contest.vote(f"{case}:invalid", "b1", "b2"))
@@ -138,7 +138,7 @@ def test_the_board_reads_until_when_it_may_decide_an_appeal_whose_raters_do_not_
         body = {"picture": handle(1), "appeal": handle(1), "answers": answers(real=number < 2)}
         contest.must(contest.propose(events.PictureRated(actor="p", rater=f"p{number}", **body)))
     contest.tick()
-    (line,) = board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
+    (line,) = review_board_cases.waiting_cases(contest.state, "b1", contest.now)["Appeals"]
     assert line.title.endswith("do not agree, so the board may vote until 2027-01-25 23:00 UTC")
 
 
@@ -163,22 +163,22 @@ def test_somebody_is_told_of_a_case_with_too_few_members() -> None:
     contest.receive_defence("d2", "kites")
 
     def told(*members: str) -> list[list[str]]:
-        found = (board_cases.undecidable_cases(contest.state, each, contest.now) for each in members)
+        found = (review_board_cases.undecidable_cases(contest.state, each, contest.now) for each in members)
         return [[case.id for case in cases] for cases in found]
 
     assert told("b1", "b2", "b3") == [[], [], []]
     recuse(contest, "b2", "b3")
-    assert board_cases.short_cases(contest.state, contest.now, "b2") == []
+    assert review_board_cases.short_cases(contest.state, contest.now, "b2") == []
     contest.revoke_board("two@lab.example")
-    assert board_cases.short_cases(contest.state, contest.now, "b2") == []  # the conflict stays
+    assert review_board_cases.short_cases(contest.state, contest.now, "b2") == []  # the conflict stays
     assert told("b1", "b2", "b3") == [["readable:d2"], [], []]
-    assert board_cases.find_case(contest.state, "b1", "readable:d2", contest.now).is_short
-    assert board_cases.untold_cases(contest.state, contest.now) == 0
+    assert review_board_cases.find_case(contest.state, "b1", "readable:d2", contest.now).is_short
+    assert review_board_cases.untold_cases(contest.state, contest.now) == 0
     recuse(contest, "b1")
     assert told("b1", "b2", "b3") == [[], [], []]
-    assert board_cases.untold_cases(contest.state, contest.now) == 1
+    assert review_board_cases.untold_cases(contest.state, contest.now) == 1
     make_organizer(contest, "other@else.example")
-    assert board_cases.untold_cases(contest.state, contest.now) == 0
+    assert review_board_cases.untold_cases(contest.state, contest.now) == 0
 
 
 def test_members_are_told_of_a_rejection_that_nobody_may_confirm() -> None:
@@ -193,8 +193,8 @@ def test_members_are_told_of_a_rejection_that_nobody_may_confirm() -> None:
     case = f"overrule:{handle(1)}"
     contest.must(contest.vote(f"{case}:bird", "b1", "b2", in_favour=False))
     body = {"member": "b3", "team": "foxes", "source": "declared"}
-    assert board_cases.undecidable_cases(contest.state, "b1", contest.now) == []
+    assert review_board_cases.undecidable_cases(contest.state, "b1", contest.now) == []
     contest.must(contest.propose(events.ConflictNoted(actor="b3", **body)))
-    told = [board_cases.undecidable_cases(contest.state, each, contest.now) for each in ("b1", "b2", "b3")]
+    told = [review_board_cases.undecidable_cases(contest.state, each, contest.now) for each in ("b1", "b2", "b3")]
     assert [[each.id for each in cases] for cases in told] == [[case], [case], []]
-    assert board_cases.untold_cases(contest.state, contest.now) == 0
+    assert review_board_cases.untold_cases(contest.state, contest.now) == 0

@@ -10,8 +10,8 @@ import pytest
 from orchestrator.domain import events
 from orchestrator.domain.outcomes import Forfeit
 from orchestrator.errors import StoreFault
-from orchestrator.ledger import shared_examples
-from orchestrator.ledger.shared_examples import SharedExamples
+from orchestrator.ledger import example_cache
+from orchestrator.ledger.example_cache import ExampleCache
 from orchestrator.ledger.stores.base import put_array
 from orchestrator.ledger.stores.memory import MemoryBlobs
 
@@ -43,7 +43,7 @@ def step(blobs, number: int, index: list[int], pixels=None) -> events.StepFinish
 
 def test_pictures_come_in_the_order_of_the_samples(blobs) -> None:
     """Whatever the order of the steps, and within them."""
-    found = SharedExamples(blobs).read(("a", ""), [step(blobs, 0, [4, 1]), step(blobs, 1, [0, 3, 2])])
+    found = ExampleCache(blobs).read(("a", ""), [step(blobs, 0, [4, 1]), step(blobs, 1, [0, 3, 2])])
     assert found.pixels.shape == (5, *SHAPE)
     assert found.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
     assert found.distances.tolist() == [0, 1, 2, 3, 4]
@@ -55,7 +55,7 @@ def test_they_are_read_once(blobs, monkeypatch) -> None:
     steps, read = [step(blobs, 0, [0, 1])], []
     get = blobs.get
     monkeypatch.setattr(blobs, "get", lambda digest: read.append(digest) or get(digest))
-    shared = SharedExamples(blobs)
+    shared = ExampleCache(blobs)
     with ThreadPoolExecutor(8) as pool:
         assert len({id(found) for found in pool.map(lambda _: shared.read(("a", ""), steps), range(8))}) == 1
     assert len(read) == 5
@@ -64,7 +64,7 @@ def test_they_are_read_once(blobs, monkeypatch) -> None:
 
 def test_nobody_writes_to_them(blobs) -> None:
     """Who tried would change what others are asked."""
-    found = SharedExamples(blobs).read(("a", ""), [step(blobs, 0, [0])])
+    found = ExampleCache(blobs).read(("a", ""), [step(blobs, 0, [0])])
     for array in (found.pixels, found.forfeits, found.violations, found.distances):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
@@ -76,19 +76,19 @@ def test_nobody_writes_to_them(blobs) -> None:
 def test_what_are_no_pictures_is_told(blobs, pixels) -> None:
     """Another type, size or number than the rest: a record that was changed, and nothing is converted."""
     with pytest.raises(StoreFault, match="step 1 of job job"):
-        SharedExamples(blobs).read(("a", ""), [step(blobs, 0, [0]), step(blobs, 1, [1], pixels)])
+        ExampleCache(blobs).read(("a", ""), [step(blobs, 0, [0]), step(blobs, 1, [1], pixels)])
 
 
 def test_without_room_for_a_file_they_stay_in_memory(blobs, monkeypatch, tmp_path) -> None:
     """A driver in a pod may have no folder to write to."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    found = SharedExamples(blobs).read(("a", ""), [step(blobs, 0, [0, 1])])
+    found = ExampleCache(blobs).read(("a", ""), [step(blobs, 0, [0, 1])])
     assert found.pixels[:, 0, 0, 0].tolist() == [0, 1]
 
 
 def test_many_attacks_lie_in_few_files() -> None:
     """Each mapping keeps a file open, and a process may have a thousand; no two arrays share a byte."""
-    memory = shared_examples._MappedMemory()
+    memory = example_cache._MappedMemory()
     before = len(list(Path("/proc/self/fd").iterdir()))
     arrays = [memory.array((100, *SHAPE)) for _ in range(1000)]
     assert len(list(Path("/proc/self/fd").iterdir())) - before <= 4

@@ -35,7 +35,7 @@ class BodyAccepted(HttpResponse):
         self.person = person
 
 
-class EarlyAnswers(BaseHandler):
+class BodyAdmission(BaseHandler):
     """Django's middleware without a view. Its methods are called in a thread."""
 
     def __init__(self) -> None:
@@ -56,16 +56,16 @@ class EarlyAnswers(BaseHandler):
 
     def _answer(self, request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
         close_old_connections()
-        request.early_answer = answer  # type: ignore[attr-defined]  # read at the end of the middleware's chain
+        request.answer_without_view = answer  # type: ignore[attr-defined]  # read at the end of the middleware's chain
         response: HttpResponseBase = self.get_response(request)
         response.close()
         return response
 
     def _get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Returns the early answer in place of a view's. The innermost middleware calls this."""
+        """Returns the answer in place of a view's. The innermost middleware calls this."""
         try:
             self.resolve_request(request)
-            answer: HttpResponseBase = request.early_answer()  # type: ignore[attr-defined]
+            answer: HttpResponseBase = request.answer_without_view()  # type: ignore[attr-defined]
         except InfrastructureFault as error:
             if (unavailable := self.process_exception_by_middleware(error, request)) is None:
                 raise
