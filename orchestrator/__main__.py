@@ -18,6 +18,7 @@ def main() -> None:
         return
     # OpenBLAS makes threads when NumPy is imported, which takes time, and how it adds depends on their number.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")  # it reads the metadata of all packages to find them
     gc.disable()  # imports leave no garbage, and looking for it takes a tenth of their time
     atexit.register(gc.freeze)  # no garbage is looked for at the end, where a short command spent a quarter of its time
     try:
