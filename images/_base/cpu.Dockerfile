@@ -10,7 +10,9 @@ ARG PIP_FIND_LINKS
 RUN python3 -m venv /builder
 COPY requirements.lock wheels* /wheels/
 RUN grep -E '^(numpy|pillow)==' /wheels/requirements.lock > /small.lock \
- && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/packages -r /small.lock
+ && /builder/bin/pip install --no-cache-dir --no-deps --no-compile --target /opt/packages -r /small.lock \
+ && find /opt/packages -type d -name tests -prune -exec rm -r {} + \
+ && python3 -m compileall -q -j 0 /opt/packages
 
 FROM ${BASE_IMAGE} AS common
 COPY --from=packages /opt/packages /opt/packages
@@ -24,10 +26,12 @@ COPY python/ /opt/sparring/
 FROM packages AS torch-packages
 ARG PIP_NO_INDEX
 ARG PIP_FIND_LINKS
-# A seventh of the image would be PyTorch's own tests, and what generates its sources.
+# A sixth of the image would be the packages' own tests, and what generates PyTorch's sources.
 RUN grep -vE '^(numpy|pillow)==' /wheels/requirements.lock > /torch.lock \
- && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /torch.lock \
- && cd /opt/torch-packages/torch && rm -rf test bin/*[Tt]est* bin/protoc*
+ && /builder/bin/pip install --no-cache-dir --no-deps --no-compile --target /opt/torch-packages -r /torch.lock \
+ && find /opt/torch-packages -type d -name tests -prune -exec rm -r {} + \
+ && rm -r /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
+ && python3 -m compileall -q -j 0 -x /testing/_internal/ /opt/torch-packages
 
 # The helper modules come last: a change to them leaves PyTorch's layer as it is.
 FROM common AS base-torch

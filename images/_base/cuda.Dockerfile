@@ -8,9 +8,11 @@ ARG PIP_FIND_LINKS
 USER 0
 RUN python3 -m venv /builder
 COPY requirements.cuda.lock wheels* /wheels/
-# Without PyTorch's own tests, as on CPUs.
-RUN /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /wheels/requirements.cuda.lock \
- && cd /opt/torch-packages/torch && rm -rf test bin/*[Tt]est* bin/protoc*
+# Without the packages' own tests, as on CPUs.
+RUN /builder/bin/pip install --no-cache-dir --no-deps --no-compile --target /opt/torch-packages -r /wheels/requirements.cuda.lock \
+ && find /opt/torch-packages -type d -name tests -prune -exec rm -r {} + \
+ && rm -r /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
+ && python3 -m compileall -q -j 0 -x /testing/_internal/ /opt/torch-packages
 
 FROM ${BASE}
 COPY --from=packages /opt/torch-packages /opt/packages
