@@ -48,6 +48,8 @@ _LONGEST = (
     "executors/kubernetes/test_query_rounds.py",
     "e2e/test_kills.py",
     "house/test_participants.py",
+    "house/test_own_model.py",
+    "web/test_contest_in_browsers.py",
 )
 """Files and folders whose tests take minutes. Workers begin with them, so that none of them runs alone at the end."""
 Require = Callable[[str, str], NoReturn]
