@@ -47,8 +47,8 @@ class Moody(Defence):
         return labels(header, [(value + self.number % 2) % 4])
 
 
-def stand(played, *, recorded_seeds=False, **changes):
-    """Plays a round with one finding, and returns that finding and the stand that plays it again."""
+def reproducer(played, *, recorded_seeds=False, **changes):
+    """Plays a round with one finding, and returns that finding and its reproducer."""
     record = played.run()
     (finding,) = record.round.findings
     setting = dataclasses.replace(played.setting, secret=b"t" * 32, **changes)
@@ -58,26 +58,26 @@ def stand(played, *, recorded_seeds=False, **changes):
 def test_a_sequence_shows_it_again(stage) -> None:
     """Every recorded session is asked again, each pair told one fresh seed, and it answers as then."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
-    finding, again = stand(played)
+    finding, again = reproducer(played)
     before, head = len(played.backend.seeds), played.ledger.head
-    encore = again.reproduce()
-    assert encore.reproduced
-    assert [sitting.step for sitting in encore.sessions] == list(finding.steps)
+    result = again.reproduce()
+    assert result.reproduced
+    assert [session.step for session in result.sessions] == list(finding.steps)
     recorded = {step.step: step for step in sessions(played, "cheat")}
     told, then = played.backend.seeds[before:], [recorded[step].session.seed for step in finding.steps]
     assert told[::2] == told[1::2]
     assert len(set(told)) == len(finding.steps) // 2
     assert not set(told) & set(then)
-    assert [sitting.seed for sitting in encore.sessions] == told
-    assert not encore.recorded_seeds
-    assert (encore.pairs_reproduced, encore.pairs) == (diagnosis.PROOF_PAIRS, diagnosis.PROOF_PAIRS)
-    for sitting in encore.sessions:
-        rows = played.record.read_array(recorded[sitting.step], "rows")
-        assert [line.answer_on_record for line in sitting.rows] == rows[:, 2].tolist()
-        assert [line.answer_now for line in sitting.rows] == rows[:, 2].tolist()
-        assert [line.picture for line in sitting.rows] == rows[:, 1].tolist()
-    last = encore.sessions[-1].rows[finding.length - 1]
-    suspect = next(c for c in encore.inconsistencies if (c.attack, c.picture) == (last.attack, last.picture))
+    assert [session.seed for session in result.sessions] == told
+    assert not result.recorded_seeds
+    assert (result.pairs_reproduced, result.pairs) == (diagnosis.PROOF_PAIRS, diagnosis.PROOF_PAIRS)
+    for session in result.sessions:
+        rows = played.record.read_array(recorded[session.step], "rows")
+        assert [line.answer_on_record for line in session.rows] == rows[:, 2].tolist()
+        assert [line.answer_now for line in session.rows] == rows[:, 2].tolist()
+        assert [line.picture for line in session.rows] == rows[:, 1].tolist()
+    last = result.sessions[-1].rows[finding.length - 1]
+    suspect = next(c for c in result.inconsistencies if (c.attack, c.picture) == (last.attack, last.picture))
     assert {given.answer for given in suspect.decisions} == {finding.answer_alone, last.answer_now}
     assert played.ledger.head == head
     assert played.backend.live == {None: 0}
@@ -87,67 +87,67 @@ def test_a_sequence_shows_it_again(stage) -> None:
 def test_it_runs_from_a_copy_as_the_replays_did(stage, side) -> None:
     """Every sandbox has one copy of the image, as in the round; it is named, and gone afterwards."""
     played = stage(**side, replay=dataclasses.replace(EVERYTHING, attacks=1.0))
-    _, again = stand(played)
+    _, again = reproducer(played)
     before = len(played.backend.orders)
-    encore = again.reproduce()
+    result = again.reproduce()
     started = {order.image.digest for order in played.backend.orders[before:]}
-    assert started == {encore.fresh_copy}
-    assert "-copy-" in encore.fresh_copy
+    assert started == {result.fresh_copy}
+    assert "-copy-" in result.fresh_copy
     assert played.backend.copied == []
 
 
 def test_the_organizers_own_run_from_their_image(stage) -> None:
     """A baseline has no copy in the round, and has none when its finding is played again."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
-    finding, _ = stand(played)
+    finding, _ = reproducer(played)
     roster = Roster(tuple(dataclasses.replace(each, baseline=True) for each in played.setting.roster))
     setting = dataclasses.replace(played.setting, secret=b"t" * 32, roster=roster)
     before = len(played.backend.orders)
-    encore = FindingReproducer(setting, played.record, finding, None).reproduce()
+    result = FindingReproducer(setting, played.record, finding, None).reproduce()
     assert {order.image.digest for order in played.backend.orders[before:]} == {finding.image}
-    assert encore.fresh_copy == ""
+    assert result.fresh_copy == ""
 
 
 def test_the_recorded_seeds_are_told_where_that_is_asked_for(stage) -> None:
     """What depends on the seed gives the very answers of the finding only then."""
-    _, again = stand(stage(defences={"cheat": Seeded}, replay=EVERYTHING), recorded_seeds=True)
-    encore = again.reproduce()
-    assert encore.recorded_seeds
-    assert encore.reproduced
-    assert all(line.answer_on_record == line.answer_now for sitting in encore.sessions for line in sitting.rows)
+    _, again = reproducer(stage(defences={"cheat": Seeded}, replay=EVERYTHING), recorded_seeds=True)
+    result = again.reproduce()
+    assert result.recorded_seeds
+    assert result.reproduced
+    assert all(line.answer_on_record == line.answer_now for session in result.sessions for line in session.rows)
 
 
 def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
     """Where every question has one decision, the finding does not show again, and what was answered then is seen."""
     Reformed.found = False
-    finding, again = stand(stage(defences={"cheat": Reformed}, replay=EVERYTHING))
+    finding, again = reproducer(stage(defences={"cheat": Reformed}, replay=EVERYTHING))
     Reformed.found = True
-    encore = again.reproduce()
-    assert not encore.reproduced
-    assert encore.inconsistencies == ()
-    assert any(line.answer_on_record != line.answer_now for sitting in encore.sessions for line in sitting.rows)
-    assert encore.compared == sum(len(sitting.rows) for sitting in encore.sessions)
+    result = again.reproduce()
+    assert not result.reproduced
+    assert result.inconsistencies == ()
+    assert any(line.answer_on_record != line.answer_now for session in result.sessions for line in session.rows)
+    assert result.compared == sum(len(session.rows) for session in result.sessions)
     assert finding.kind is FindingKind.STATE
 
 
 @pytest.mark.parametrize("cheat", [Seeded, Moody])
 def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
     """Two sandboxes give the same questions different answers, as in the finding; the play's answers count too."""
-    finding, again = stand(stage(defences={"cheat": cheat}, replay=EVERYTHING))
+    finding, again = reproducer(stage(defences={"cheat": cheat}, replay=EVERYTHING))
     assert finding.kind is FindingKind.ENVIRONMENT
-    encore = again.reproduce()
-    assert encore.reproduced
-    assert {given.step for found in encore.inconsistencies for given in found.decisions} >= {None, finding.steps[0]}
+    result = again.reproduce()
+    assert result.reproduced
+    assert {given.step for found in result.inconsistencies for given in found.decisions} >= {None, finding.steps[0]}
 
 
 def test_who_refuses_does_so_again(stage, monkeypatch) -> None:
     """A session that was refused is asked in full again, each with as many new sandboxes as a job may have."""
-    finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
-    encore = again.reproduce()
-    assert [sitting.purpose for sitting in encore.sessions] == ["shuffled", "as-in-play", "as-in-play"]
-    assert encore.reproduced
-    assert encore.refused > 2 * LENIENT.restarts
-    assert {fault.code for fault in encore.faults} == {"died", "gave-up"}
+    finding, again = reproducer(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
+    result = again.reproduce()
+    assert [session.purpose for session in result.sessions] == ["shuffled", "as-in-play", "as-in-play"]
+    assert result.reproduced
+    assert result.refused > 2 * LENIENT.restarts
+    assert {fault.code for fault in result.faults} == {"died", "gave-up"}
     monkeypatch.setattr(Refuses, "answering_sandboxes", 100)
     assert not again.reproduce().reproduced
     assert finding.kind is FindingKind.REFUSED
@@ -157,26 +157,26 @@ def test_who_refuses_does_so_again(stage, monkeypatch) -> None:
 def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
     """It is asked the same twice more, each time in one fresh sandbox with its public seed, batch after batch."""
     played = stage({"own": attack}, replay=SamplingDesign(power=0.0, attacks=1.0))
-    finding, again = stand(played)
+    finding, again = reproducer(played)
     before = len(played.backend.orders)
-    encore = again.reproduce()
-    assert encore.reproduced
+    result = again.reproduce()
+    assert result.reproduced
     assert len(played.backend.orders) == before + 2
-    assert [picture.picture for picture in encore.changed_examples] == list(range(12))
-    assert any(picture.values_changed_between for picture in encore.changed_examples) is (attack is OwnChance)
+    assert [picture.picture for picture in result.changed_examples] == list(range(12))
+    assert any(picture.values_changed_between for picture in result.changed_examples) is (attack is OwnChance)
     for turn in range(2):
-        assert any(picture.values_changed[turn] for picture in encore.changed_examples)
-    assert 0 < max(picture.largest_change for picture in encore.changed_examples) <= 2
+        assert any(picture.values_changed[turn] for picture in result.changed_examples)
+    assert 0 < max(picture.largest_change for picture in result.changed_examples) <= 2
     assert finding.submission == "own"
 
 
 def test_an_attack_that_behaves_now_is_not_reproduced(stage, monkeypatch) -> None:
     """Where the pictures are those of the play the finding does not show again."""
-    _, again = stand(stage({"own": SandboxChance}, replay=SamplingDesign(power=0.0, attacks=1.0)))
+    _, again = reproducer(stage({"own": SandboxChance}, replay=SamplingDesign(power=0.0, attacks=1.0)))
     monkeypatch.setattr(SandboxChance, "sandboxes_of_play", 100)
-    encore = again.reproduce()
-    assert not encore.reproduced
-    assert not any(any(picture.values_changed) for picture in encore.changed_examples)
+    result = again.reproduce()
+    assert not result.reproduced
+    assert not any(any(picture.values_changed) for picture in result.changed_examples)
 
 
 class Faltering(SandboxChance):
@@ -193,21 +193,21 @@ class Faltering(SandboxChance):
 def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage, monkeypatch) -> None:
     """A fresh sandbox after a fault begins its chance anew, as an honest attack does: what it makes is not compared."""
     played = stage({"own": Faltering}, replay=SamplingDesign(power=0.0, attacks=1.0))
-    _, again = stand(played)
+    _, again = reproducer(played)
     monkeypatch.setattr(Faltering, "sandboxes_of_play", 100)
     monkeypatch.setattr(Faltering, "falters", True)
     before = len(played.backend.orders)
-    encore = again.reproduce()
-    assert not encore.reproduced
-    assert [picture.picture for picture in encore.changed_examples] == list(range(4))
-    assert [fault.code for fault in encore.faults] == ["died"] * 2
+    result = again.reproduce()
+    assert not result.reproduced
+    assert [picture.picture for picture in result.changed_examples] == list(range(4))
+    assert [fault.code for fault in result.faults] == ["died"] * 2
     assert len(played.backend.orders) == before + 2
 
 
 def test_a_lost_sandbox_is_ours(stage) -> None:
     """What the engine loses shows nothing: the fault is raised, and nothing is left running."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
-    _, again = stand(played)
+    _, again = reproducer(played)
     asked = played.backend.questions
     played.backend.lose = lambda what, count: what == "question" and count == asked + 3
     with pytest.raises(SandboxLost):
@@ -219,7 +219,7 @@ def test_a_lost_sandbox_is_ours(stage) -> None:
 def test_it_can_be_cancelled(stage) -> None:
     """The operator ends it, and nothing is left running."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
-    _, again = stand(played)
+    _, again = reproducer(played)
     played.setting.cancelled.set()
     with pytest.raises(Cancelled):
         again.reproduce()
@@ -229,7 +229,7 @@ def test_it_can_be_cancelled(stage) -> None:
 def test_what_is_not_on_record_cannot_be_shown(stage) -> None:
     """A finding whose sessions the ledger lacks is a fault of ours, with their numbers."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
-    finding, again = stand(played)
+    finding, again = reproducer(played)
     lost = dataclasses.replace(finding, steps=(*finding.steps, 99))
     with pytest.raises(StoreFault, match=r"steps \[99\]"):
         FindingReproducer(again._context, played.record, lost, None).reproduce()
@@ -240,7 +240,7 @@ def line(now, *, picture=1, played=0):
     return QuestionRow(None, picture, 0.0, played, played, now, None, refused=False)
 
 
-def sitting(step, *lines):
+def session(step, *lines):
     """Returns a session of these lines."""
     return ReproducedSession(step, "shrunk", 1, None, lines)
 
@@ -248,16 +248,16 @@ def sitting(step, *lines):
 @pytest.mark.parametrize("nothing", [FAULTED, NOT_ASKED])
 def test_no_answer_contradicts_nothing(nothing) -> None:
     """Only labels and abstentions are decisions; the play counts where it is asked to, and only if it decided."""
-    once = (sitting(1, line(2), line(nothing), line(2)),)
+    once = (session(1, line(2), line(nothing), line(2)),)
     assert find_inconsistencies(once, include_play=False) == ()
-    assert find_inconsistencies((sitting(1, line(2, played=nothing)),), include_play=True) == ()
-    assert find_inconsistencies((sitting(1, line(nothing)),), include_play=True) == ()
+    assert find_inconsistencies((session(1, line(2, played=nothing)),), include_play=True) == ()
+    assert find_inconsistencies((session(1, line(nothing)),), include_play=True) == ()
     [found] = find_inconsistencies(once, include_play=True)
     assert found == Inconsistency(None, 1, (SeenDecision(0), SeenDecision(2, 1, 0)))
 
 
 def test_a_decision_is_shown_where_it_was_given_first() -> None:
     """One question in two sessions with three decisions: each of them once, in their order; others are left alone."""
-    two = (sitting(4, line(2), line(3, picture=9), line(ABSTAINED)), sitting(7, line(2), line(1), line(3, picture=9)))
+    two = (session(4, line(2), line(3, picture=9), line(ABSTAINED)), session(7, line(2), line(1), line(3, picture=9)))
     [found] = find_inconsistencies(two, include_play=False)
     assert found.decisions == (SeenDecision(2, 4, 0), SeenDecision(ABSTAINED, 4, 2), SeenDecision(1, 7, 1))

@@ -214,7 +214,7 @@ def _volumes(players: Sequence[_Player], policy: SandboxPolicy, settings: Cluste
     }
     return [
         *(_memory_volume(player.volume(name), size) for player in players for name, size in sizes.items()),
-        _memory_volume("desk", "16Mi"),
+        _memory_volume("driver-home", "16Mi"),
         {"name": "work", "persistentVolumeClaim": {"claimName": settings.claim}},
     ]
 
@@ -315,7 +315,7 @@ def _driver_container(attempt: Attempt, players: Sequence[_Player], settings: Cl
         "securityContext": dict(_RESTRICTED),
         "volumeMounts": [
             *({"name": player.volume("io"), "mountPath": player.io_dir} for player in players),
-            {"name": "desk", "mountPath": HOME},
+            {"name": "driver-home", "mountPath": HOME},
             {"name": "work", "mountPath": "/work/blobs", "subPath": f"{above}blobs"},
             {"name": "work", "mountPath": "/work/job", "subPath": f"{above}cluster/{attempt.name}"},
         ],
