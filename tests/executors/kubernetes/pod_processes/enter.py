@@ -39,6 +39,13 @@ def opened(prefix: Path) -> None:
     called("mount", f"/proc/self/fd/{aside}", str(prefix), None, MS_BIND, None)
 
 
+def restrict() -> None:
+    """Takes new privileges away, and filters system calls."""
+    filtered = Program(1, RETURN_ALLOW)
+    called("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    called("prctl", PR_SET_SECCOMP, FILTER, ctypes.byref(filtered), 0, 0)
+
+
 def main(prefix: Path, user: int, command: list[str]) -> None:
     """Never returns."""
     if user:
@@ -46,10 +53,9 @@ def main(prefix: Path, user: int, command: list[str]) -> None:
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
-    filtered = Program(1, RETURN_ALLOW)
-    called("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    called("prctl", PR_SET_SECCOMP, FILTER, ctypes.byref(filtered), 0, 0)
+    restrict()
     os.execv(command[0], command)  # noqa: S606  a list of arguments, as a runtime has it
 
 
-main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

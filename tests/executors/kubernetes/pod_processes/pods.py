@@ -1,9 +1,10 @@
 """The kubelets' hook for the pods of `executors.kubernetes.pod_manifest`: each container is a process tree.
 
 The programs are the real ones: `images/runner/prepare` and `play` with the runner image's static shell, `python -m
-orchestrator pod play`, and a submission's player. Each gets process and mount namespaces of its own, its user, no
-capabilities and a seccomp filter; not its own network or file system, and no limits. Volumes are folders, and a path
-of a mount is replaced in the words of a command. Needs root.
+orchestrator pod play`, and a submission's player. A machine starts its first driver with an interpreter of its own, and
+the others as forks of a process that has made their imports. Each program gets process and mount namespaces of its own,
+its user, no capabilities and a seccomp filter; not its own network or file system, and no limits. Volumes are folders,
+and a path of a mount is replaced in the words of a command. Needs root.
 """
 
 import os
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.executors.kubernetes.pod_processes.forks import Fork
 from tests.kubernetes_api.processes import signal_group
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -30,7 +32,6 @@ class Tree:
 
     def __init__(self, command: list[str], environment: dict[str, str], folder: Path | None, output: Path) -> None:
         self._output = output
-        self.termination = output.with_suffix(".termination")
         with output.open("wb") as file:
             self._process = subprocess.Popen(
                 ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--", *command],
@@ -41,11 +42,6 @@ class Tree:
                 stderr=file,
                 start_new_session=True,
             )
-
-    @property
-    def process(self) -> int:
-        """The id of the process that is not yet in the namespaces; it ends with the container's first."""
-        return self._process.pid
 
     def wait(self) -> int:
         """Waits for the end; returns the exit status."""
@@ -77,7 +73,6 @@ class Machine:
         """The Job and the name of every container that was started."""
         self.refused: set[str] = set()
         """The digests of images whose players the runtime does not start."""
-        self.trees: dict[tuple[str, str], Tree] = {}
         self._runner = folder / "runner"
         self._runner.mkdir(parents=True)
         for path in (SHELL, RUNNER / "prepare", RUNNER / "play"):
@@ -85,7 +80,7 @@ class Machine:
         (self._runner / "sh").chmod(0o755)
         self._runner.chmod(0o755)
 
-    def __call__(self, container: dict[str, Any], pod: dict[str, Any]) -> Tree:
+    def __call__(self, container: dict[str, Any], pod: dict[str, Any]) -> Tree | Fork:
         """Starts a container."""
         job = pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]
         mounts = {mount["mountPath"]: self._mounted(mount, pod) for mount in container.get("volumeMounts") or ()}
@@ -102,16 +97,18 @@ class Machine:
         environment |= {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(REPOSITORY / "images" / "_base" / "python" if player else REPOSITORY)
         output = self._folder / f"{pod['metadata']['uid']}-{container['name']}.log"
-        tree = Tree(
+        driver = container["name"] == "driver"
+        with self._lock:
+            later = "driver" in {name for _, name in self.started}
+            self.started.append((job, container["name"]))
+        if driver and later:
+            return Fork(words[3:], environment, output)
+        return Tree(
             [sys.executable, str(ENTER), str(Path(sys.base_prefix).resolve()), str(user), *words],
             environment,
             self._images[container["image"].rpartition("@")[2]] if player else None,
             output,
         )
-        with self._lock:
-            self.started.append((job, container["name"]))
-            self.trees[pod["metadata"]["name"], container["name"]] = tree
-        return tree
 
     def _mounted(self, mount: dict[str, Any], pod: dict[str, Any]) -> Path:
         """Returns the folder that a mount shows."""
