@@ -88,7 +88,7 @@ def shell_in(folder: Path) -> Callable[[str], str]:
     (folder / "work").mkdir()
 
     def run(text: str) -> str:
-        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
+        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG", "OMP_NUM_THREADS") if word in os.environ}
         surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             ["bash", "-c", f"set -euo pipefail\n{text}"],
