@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).parents[3]
 RECORD = json.loads(Path(__file__).with_name("boundary_foolbox.json").read_text("utf-8"))
@@ -22,17 +21,13 @@ FEW, SOME = 20, 40
 
 @pytest.fixture(scope="module")
 def bench():
-    """The benchmark's module; it finds its other half beside it.
-
-    OpenBLAS has one thread: several would wait for each other, in loops, at each of many small products.
-    """
+    """The benchmark's module; it finds its other half beside it."""
     sys.path.insert(0, str(ROOT / "bench"))
     try:
         spec = importlib.util.spec_from_file_location("boundary_truth", ROOT / "bench" / "boundary_truth.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        with threadpool_limits(1):
-            yield module
+        yield module
     finally:
         sys.path.remove(str(ROOT / "bench"))
 
