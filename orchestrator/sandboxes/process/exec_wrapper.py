@@ -6,9 +6,9 @@ one file. If PROGRAM cannot be started, it exits with code 127 (not found) or 12
 does.
 """
 
-import _signal as signal  # type: ignore[import-not-found]  # `signal` imports enum: half of the start
 import os
 import resource
+import signal
 import sys
 
 _LONGEST_FIRST_LINE = 256

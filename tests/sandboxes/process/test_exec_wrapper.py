@@ -54,12 +54,3 @@ def test_a_missing_loader_is_told(tmp_path) -> None:
     code, said = started(tmp_path, "./player")
     assert code == 127
     assert "the loader that it names is not there" in said
-
-
-def test_it_imports_little() -> None:
-    """It starts before every player, so it imports nothing that takes longer than its own work."""
-    words = [sys.executable, "-I", "-S", "-X", "importtime", exec_wrapper.__file__, *BOUNDS, "/bin/true"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "resource" in imported
-    assert not imported & {"collections", "enum", "pathlib", "re", "typing"}
