@@ -65,7 +65,7 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
         SparringError: the backend could not run it, so there is no result.
     """
     weakness = program.expectation.removed.weakness if removed and program.expectation.removed else None
-    marker = f"zoo{secrets.token_hex(8)}"
+    marker = f"program{secrets.token_hex(8)}"
     source = (program.folder / "program.py").read_text("utf-8")
     if weakness in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
         image = _program_image(context, program, _CARELESS_SOURCE, (str(weakness), marker, source))

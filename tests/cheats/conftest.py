@@ -26,8 +26,8 @@ from orchestrator.intake.yaml_file import YamlFile
 from orchestrator.scoring.results_file import FindingPart, Results
 from tests.small_image import BASE, small_base_image
 
-ZOO = Path(__file__).parent
-ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
+FOLDER = Path(__file__).parent
+ATTACKER = FOLDER.parent / "e2e" / "players" / "player.py"
 ATTACKS = {"attack-noop": "noop", "attack-shift": "honest"}
 """The behaviour of the attacking player for each attack's name in a contest."""
 IMAGE = f"sparring-test/cheats-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
@@ -109,7 +109,7 @@ class Cheat:
 @cache
 def catalogue() -> tuple[Cheat, ...]:
     """Returns every hostile program, by name."""
-    found = sorted(ZOO.glob("*/expect.yaml"))
+    found = sorted(FOLDER.glob("*/expect.yaml"))
     return tuple(Cheat(path.parent.name, YamlFile(path).parse_model(Expectation)) for path in found)
 
 
@@ -140,7 +140,7 @@ class Played:
 
 
 @dataclass
-class Zoo:
+class CheatContests:
     """Plays small contests between hostile programs and two cheap attacks."""
 
     folder: Path
@@ -179,8 +179,8 @@ class Zoo:
         players |= {name: ("attack", ["attack", told]) for name, told in ATTACKS.items()}
         body = {
             "sparring": 1,
-            "contest": "zoo",
-            "title": "A zoo of cheats",
+            "contest": "cheats",
+            "title": "Contests between cheats",
             "format": "tournament",
             "task": {
                 "name": "quarters",
@@ -211,7 +211,7 @@ class Zoo:
     def _entry(self, folder: Path, backend: str, name: str, side: str, words: list[str]) -> dict[str, Any]:
         place = folder / "players" / name
         place.mkdir(parents=True, exist_ok=True)
-        sources = [ATTACKER] if side == "attack" else [ZOO / "_honest.py", ZOO / name / "player.py"]
+        sources = [ATTACKER] if side == "attack" else [FOLDER / "_honest.py", FOLDER / name / "player.py"]
         for source in sources:
             shutil.copy(source, place)
         if backend != "process":
@@ -290,8 +290,8 @@ def program() -> Callable[[str], Cheat]:
 
 
 @pytest.fixture(scope="session")
-def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
-    """A laboratory for contests between cheats."""
+def contests(tmp_path_factory: pytest.TempPathFactory, require) -> CheatContests:
+    """Plays contests between cheats."""
     folder = tmp_path_factory.mktemp("cheats")
     try:
         composition.make_backend(CONTAINERS, folder).require_available()
@@ -299,4 +299,4 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
         require(CONTAINERS, f"{error}; .ci/engine.sh starts one")
     if subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, check=False).returncode:
         require("docker", f"the engine has no {BASE}: make images")
-    return Zoo(folder)
+    return CheatContests(folder)

@@ -10,7 +10,7 @@ from orchestrator import composition
 from orchestrator.cli.app import app
 from orchestrator.domain.policy import Network
 from orchestrator.errors import BackendUnavailable
-from orchestrator.sandbox_selftest import selftest as zoo
+from orchestrator.sandbox_selftest import selftest
 
 runner = CliRunner()
 
@@ -58,13 +58,13 @@ def test_the_same_as_json(engine) -> None:
 @pytest.mark.docker
 def test_what_gets_through_fails_the_command(engine, monkeypatch) -> None:
     """One program that gets through makes the exit code 1, and the line says how it was seen."""
-    prepare = zoo.prepare_context
+    prepare = selftest.prepare_context
 
     def weakened(*arguments):
         context, facts = prepare(*arguments)
         return replace(context, policy_overrides={"network": Network.HOST}), facts
 
-    monkeypatch.setattr(zoo, "prepare_context", weakened)
+    monkeypatch.setattr(selftest, "prepare_context", weakened)
     done = sparring("sandbox", "check", "--only", "network-host-service", "--json")
     answer = json.loads(done.stdout)
     assert done.exit_code == 1

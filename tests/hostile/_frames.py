@@ -1,6 +1,7 @@
 """What every hostile player shares: frames by hand. The runner makes it importable in the sandbox.
 
-The pictures of the zoo have the values 1 to 3, and their true label is the first of them. So `LIE` is never right.
+The pictures of these programs have the values 1 to 3, and their true label is the first of them. So `LIE` is never
+right.
 """
 
 import json

@@ -27,14 +27,14 @@ def container_backend(require, tmp_path_factory) -> Backend:
 @pytest.fixture(scope="session")
 def context(container_backend, require, tmp_path_factory) -> Context:
     """The context of the self-test on the tested backend, with runc as the engine's runtime."""
-    return _prepared(container_backend, require, tmp_path_factory.mktemp("zoo"))
+    return _prepared(container_backend, require, tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture(scope="session")
 def context_on_runc(require, tmp_path_factory) -> Context:
     """The context of the self-test on the backend runc."""
     backend = _able_to_play("runc", require, tmp_path_factory.mktemp("runc"))
-    return _prepared(backend, require, tmp_path_factory.mktemp("zoo-on-runc"))
+    return _prepared(backend, require, tmp_path_factory.mktemp("programs-on-runc"))
 
 
 def _able_to_play(name: str, require, folder: Path) -> Backend:

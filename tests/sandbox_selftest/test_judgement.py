@@ -29,10 +29,10 @@ removed:
 
 @pytest.fixture
 def program(tmp_path, hostile):
-    """Returns a function that makes a zoo of one program."""
+    """Returns a function that makes a folder of one program."""
 
     def make(source: str, expect: str = EXPECT):
-        folder = tmp_path / "zoo" / "files-test"
+        folder = tmp_path / "programs" / "files-test"
         folder.mkdir(parents=True, exist_ok=True)
         (folder.parent / "_report.py").write_text((hostile / "_report.py").read_text("utf-8"), "utf-8")
         (folder / "program.py").write_text(source, "utf-8")
@@ -210,8 +210,8 @@ def test_nothing_hostile_runs_without_a_wall(tmp_path, hostile, monkeypatch) -> 
             assert (outcome.verdict, outcome.evidence) == (Verdict.SKIPPED, selftest.NOT_ISOLATED)
 
 
-def test_the_zoo_is_where_the_command_looks(hostile) -> None:
-    """A checkout's zoo lies among the tests."""
+def test_the_programs_are_where_the_command_looks(hostile) -> None:
+    """In a checkout they lie among the tests."""
     from orchestrator import resources  # noqa: PLC0415  for this test only
 
     assert resources.hostile_programs_path() == hostile

@@ -104,7 +104,7 @@ def test_every_folder_is_a_program(programs) -> None:
         assert program.name.startswith(f"{program.expectation.family}-"), program.name
 
 
-def test_the_zoo_is_large(programs) -> None:
+def test_there_are_many_programs(programs) -> None:
     """At least 40 programs, every family, and no two that attempt the same."""
     assert len(programs) >= 40
     assert {program.expectation.family for program in programs.values()} == set(Family)

@@ -31,14 +31,14 @@ def make(tmp_path, hostile):
     """Returns a function that makes a program of these files, beside what all programs share."""
 
     def make(kind, files, *, removed=None, **more) -> Program:
-        zoo = tmp_path / "zoo"
-        folder = zoo / "program"
+        programs = tmp_path / "programs"
+        folder = programs / "program"
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         for shared in hostile.glob("_*.py"):
-            (zoo / shared.name).write_bytes(shared.read_bytes())
+            (programs / shared.name).write_bytes(shared.read_bytes())
         how = {"removed": removed} if removed else {"exception": "it is a test"}
         described = {"family": "protocol", "attempt": "nothing at all", "gain": "nothing", "control": "none"}
         expectation = Expectation(kind=kind, contained={}, **described, **how, **more)

@@ -6,7 +6,7 @@ from pathlib import Path
 from _report import ROLE, TOKEN, report
 
 other = {"first": "second", "second": "first"}[ROLE]
-mine, yours = (Path("/dev/shm", f"zoo-{TOKEN}-{who}") for who in (ROLE, other))
+mine, yours = (Path("/dev/shm", f"hostile-{TOKEN}-{who}") for who in (ROLE, other))
 mine.touch()
 until = time.monotonic() + 6
 while not (met := yours.exists()) and time.monotonic() < until:

@@ -5,7 +5,7 @@ from _report import ROLE, TOKEN, name, report, syscall
 ADD_KEY, REQUEST_KEY, KEYCTL = 248, 249, 250
 USER_KEYRING = -4
 UNLINK, SEARCH = 9, 10
-word = f"zoo:{TOKEN}".encode()
+word = f"hostile:{TOKEN}".encode()
 try:
     if ROLE == "first":
         syscall(ADD_KEY, b"user", word, TOKEN.encode(), len(TOKEN), USER_KEYRING)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from _report import ROLE, TOKEN, report
 
-path = Path("/dev/shm", f"zoo-{TOKEN}")
+path = Path("/dev/shm", f"hostile-{TOKEN}")
 if ROLE == "first":
     path.write_text(TOKEN, "ascii")
     path.chmod(0o666)
