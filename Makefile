@@ -98,7 +98,7 @@ $(VENV)/.docs: pyproject.toml images/_base/requirements.lock | $(VENV)/bin/pip
 	$(INSTALL) -c images/_base/requirements.lock -e '.[docs]'
 	touch $@
 
-# Players write no bytecode, so what they may import is compiled. What they do not, a third of it all, compiles when it is imported.
+# Players write no bytecode, so the packages that they may import are compiled. The rest compiles when it is first imported.
 $(VENV)/.dev: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
 	$(INSTALL) $(LOCKS) -e '.[dev]'
 	$(BIN)/python -m compileall -qq -j 0 -x '/(kubernetes|tests)/' $(VENV)/lib || true  # some carry files that are no Python 3

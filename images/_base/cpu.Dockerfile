@@ -30,7 +30,7 @@ ARG PIP_FIND_LINKS
 RUN grep -vE '^(numpy|pillow)==' /wheels/requirements.lock > /torch.lock \
  && /builder/bin/pip install --no-cache-dir --no-deps --no-compile --target /opt/torch-packages -r /torch.lock \
  && find /opt/torch-packages -type d -name tests -prune -exec rm -r {} + \
- && rm -r /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
+ && rm -rf /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
  && python3 -m compileall -q -j 0 -x /testing/_internal/ /opt/torch-packages
 
 # The helper modules come last: a change to them leaves PyTorch's layer as it is.

@@ -11,7 +11,7 @@ COPY requirements.cuda.lock wheels* /wheels/
 # Without the packages' own tests, as on CPUs.
 RUN /builder/bin/pip install --no-cache-dir --no-deps --no-compile --target /opt/torch-packages -r /wheels/requirements.cuda.lock \
  && find /opt/torch-packages -type d -name tests -prune -exec rm -r {} + \
- && rm -r /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
+ && rm -rf /opt/torch-packages/torch/test /opt/torch-packages/torch/bin/*[Tt]est* /opt/torch-packages/torch/bin/protoc* \
  && python3 -m compileall -q -j 0 -x /testing/_internal/ /opt/torch-packages
 
 FROM ${BASE}

@@ -99,7 +99,7 @@ def contest(data: Path, entries: list[dict[str, str]]) -> dict[str, object]:
         },
         "isolation": "round",  # a start of PyTorch for each player, and not for each cell
         "limits": {"classify_batch": 50},
-        "replay": {"power": 0.9, "cheat": 0.05},  # as in the demo: fewer fresh sandboxes
+        "replay": {"power": 0.9, "cheat": 0.05},  # fewer fresh sandboxes than by default
         "rules": {"clean_floor": None},
         "submissions": entries,
     }
