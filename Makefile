@@ -8,6 +8,7 @@ INSTALL := $(BIN)/python tools/install.py
 OUT ?= demo
 # Half of the time a test waits for other processes, so there are more workers than processors.
 WORKERS ?= 4
+SELECTED ?= -m "not docker and not slow"
 # What two databases could do differently: unique fields, transactions, conflicts, times, the order of rows.
 ACCOUNTS := $(addprefix tests/web/test_,accounts.py session_security.py uploads.py housekeeping.py contest_site.py health.py)
 # Workers take groups of tests in the order of tests/conftest.py, the longest first. A test that runs `make` is no part of
@@ -17,24 +18,20 @@ PYTEST := env --unset=MAKEFLAGS OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(W
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow test-all test-postgresql soak check format bench images schemas docs clean
+.PHONY: demo test test-all test-postgresql soak check format bench images schemas docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sparring demo --out $(OUT)
 
-# What needs no engine and no root, in minutes; test-all is everything, which CI runs.
+# What needs no engine and no root, in minutes.
 test: $(VENV)/.dev
-	$(PYTEST) -m "not docker and not slow"
+	$(PYTEST) $(SELECTED)
 
-# What `make test` leaves out: containers, whole rounds, the documentation's commands.
-test-slow: $(VENV)/.dev
-	$(PYTEST) -m "docker or slow"
-
+# Everything, which CI runs. All tests are in one run: while some wait, others use the processors.
 test-all: $(VENV)/.dev
-	$(MAKE) --jobs=2 test test-postgresql
-	$(MAKE) test-slow
+	$(MAKE) --jobs=2 --keep-going SELECTED= test test-postgresql
 
-# Its output is printed whole, beside what `make test` prints.
+# Its output is printed whole, beside what the other tests print.
 test-postgresql: $(VENV)/.dev
 	@output=$$(SPARRING_TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ACCOUNTS) 2>&1); status=$$?; echo "$$output"; exit $$status
 
