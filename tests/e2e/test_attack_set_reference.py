@@ -54,25 +54,32 @@ def played(shared_data, tmp_path_factory) -> SimpleNamespace:
     results = play_rounds.play_round(Contest(path), root / "out", options, lambda _: None).results
     assert results.findings == []
     reference = json.loads((data / "example_scores.json").read_text())["results"]
-    return SimpleNamespace(
-        root=root, data=data, reference={name: reference[key]["clean"] for name, key in KEYS.items()}
-    )
+    return SimpleNamespace(root=root, reference={name: reference[key]["clean"] for name, key in KEYS.items()})
 
 
-def rows(played: SimpleNamespace, reading: str) -> dict[str, RowPart]:
-    """Returns the board's rows under other rules: nothing is played again."""
+@pytest.fixture(scope="module")
+def boards(played) -> dict[str, dict[str, RowPart]]:
+    """Returns the board's rows under each reading of the rules: nothing is played again."""
     record, head = round_record.read_round(played.root / "out")
-    rules = Contest(played.root / "contest.yaml").format.rules_type.model_validate(READINGS[reading])
-    results: Results = round_record.score_round(record, played.root / "out", rules.model_dump(mode="json")).results(
-        head
-    )
-    return {row.submission: row for row in results.boards[0].rows}
+    rules_type = Contest(played.root / "contest.yaml").format.rules_type
+    found = {}
+    for reading, changes in READINGS.items():
+        rules = rules_type.model_validate(changes).model_dump(mode="json")
+        results: Results = round_record.score_round(record, played.root / "out", rules).results(head)
+        found[reading] = {row.submission: row for row in results.boards[0].rows}
+    return found
+
+
+@pytest.fixture(scope="module")
+def pictures(shared_data) -> dict[str, list[np.ndarray]]:
+    """Returns the pictures of both archives."""
+    return {name: decoded(shared_data / "cifar10" / file) for name, file in ARCHIVES.items()}
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_as_written_the_numbers_are_the_references(played, name) -> None:
+def test_as_written_the_numbers_are_the_references(played, boards, name) -> None:
     """ASR exactly, SSIM with one window, NTE over all pictures, and Score_M, to the reference's six decimals."""
-    found, known = rows(played, "as-written")[name], played.reference[name]
+    found, known = boards["as-written"][name], played.reference[name]
     values = {key: value.value for key, value in found.values.items()}
     assert values["asr"] == pytest.approx(100 * known["asr"], abs=1e-9)
     assert values["ssim"] == pytest.approx(known["ssim_global_mean_success"], abs=1e-6)
@@ -83,34 +90,34 @@ def test_as_written_the_numbers_are_the_references(played, name) -> None:
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_other_readings_are_the_references_too(played, name) -> None:
+def test_other_readings_are_the_references_too(played, boards, name) -> None:
     """The Gaussian window, and NTE over the fooled pictures alone, with the scores that follow from them."""
     known = played.reference[name]
-    windowed = rows(played, "windowed")[name]
+    windowed = boards["windowed"][name]
     assert windowed.values["ssim"].value == pytest.approx(known["ssim_gauss11_mean_success"], abs=1e-6)
     assert windowed.score == pytest.approx(known["score_M_gauss_nteall"], abs=2e-4)
-    successful = rows(played, "nte-successful")[name]
+    successful = boards["nte-successful"][name]
     assert successful.values["nte"].value == pytest.approx(known["nte_mean_success"], abs=2e-6)
 
 
-def test_untouched_pictures_score_nothing_among_the_correct_ones(played) -> None:
+def test_untouched_pictures_score_nothing_among_the_correct_ones(boards) -> None:
     """Under `correct` nobody is paid for pictures that the hidden model misreads anyway (C3)."""
-    found = rows(played, "correct")
+    found = boards["correct"]
     assert found["untouched"].score == 0
     assert np.isclose(found["pgd"].values["asr"].value, 100)
 
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_every_part_equals_a_recomputation(played, name, reading) -> None:
+def test_every_part_equals_a_recomputation(played, boards, pictures, name, reading) -> None:
     """From the archives and the hidden model's scores alone, with NumPy and scikit-image: equal after rounding."""
     record, _ = round_record.read_round(played.root / "out")
     labels = record.samples.labels
     scores = record.scores("hidden", len(labels))
-    before, after = (decoded(played.data / ARCHIVES[key]) for key in ("untouched", name))
+    before, after = pictures["untouched"], pictures[name]
     expected = recomputed(
         before, after, labels, scores[Cell("hidden")], scores[Cell("hidden", name)], READINGS[reading]
     )
-    found = rows(played, reading)[name]
+    found = boards[reading][name]
     assert {key: value.exact for key, value in found.values.items()} == expected
     assert found.exact == expected["score_m"]
