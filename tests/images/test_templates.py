@@ -250,7 +250,7 @@ def test_a_question_may_come_in_pieces(open_player, framework):
     while not replies:  # an answer may come in pieces as well
         data = os.read(player.process.stdout.fileno(), 2**20)
         assert data, "the player ended before it answered"
-        replies = player.session.feed(data)
+        replies = list(player.session.feed(data))
     assert [list(each.labels) for each in replies] == [expected]
     assert player.process.wait(SECONDS) == 0
 
