@@ -143,7 +143,7 @@ class RoundScoring:
             waiting=[
                 doc.WaitingPart(**event.model_dump(exclude={"kind"})) for event in self._round.parked_jobs.values()
             ],
-            notes=self._notes(),
+            notes=self._notes(observed),
             rules=self._format.rules.model_dump(mode="json"),
             commitment=opening.commitment,
             ledger=head,
@@ -211,7 +211,7 @@ class RoundScoring:
                 wrong = np.isin(found, (PictureOutcome.MISCLASSIFIED, PictureOutcome.ABSTAINED))  # A7
                 self._successes[cell] = wrong & (examples.forfeits == Forfeit.NONE)
 
-    def _notes(self) -> list[str]:
+    def _notes(self, observed: Observations) -> list[str]:
         notes = []
         if (isolation := self._opened.contest["isolation"]) in ISOLATION_NOTES:
             notes.append(ISOLATION_NOTES[isolation])
@@ -226,7 +226,7 @@ class RoundScoring:
         notes += self._uncleared_notes()
         notes += self._access_notes()
         notes += self._resizing_notes()
-        notes += self._format.notes(self.observations())
+        notes += self._format.notes(observed)
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes

@@ -73,6 +73,10 @@ class AttackSet(Format[AttackSetRules]):
     event_types = (GradingPlanned, GradesReceived, GradeGiven, ScoresReleased)
     organizer_events = (ScoresReleased,)
 
+    def __init__(self, rules: AttackSetRules) -> None:
+        super().__init__(rules)
+        self._last_graded: tuple[Observations | None, GradingResult | None] = None, None
+
     def play_rules(self) -> PlayRules:
         """Returns that the hidden model's scores are kept: NTE is computed from them (C5)."""
         return PlayRules(keep_scores=True)
@@ -214,10 +218,17 @@ class AttackSet(Format[AttackSetRules]):
         )
 
     def _human(self, observed: Observations) -> GradingResult | None:
-        """Returns the result of grading, None if none is planned, or if pictures and labels are withheld."""
-        if observed.labels is None or observed.originals is None:
-            return None
-        return graded(observed.season_events, observed.task, observed.labels, len(observed.classes))
+        """Returns the result of grading, None if none is planned, or if pictures and labels are withheld.
+
+        The leaderboard and the notes are of the same observations, and drawing the intervals takes most of the time.
+        """
+        last, result = self._last_graded
+        if last is not observed:
+            result = None
+            if observed.labels is not None and observed.originals is not None:
+                result = graded(observed.season_events, observed.task, observed.labels, len(observed.classes))
+            self._last_graded = observed, result
+        return result
 
     def notes(self, observed: Observations) -> list[str]:
         """Returns notes on findings against the hidden model, the readings of the rules (C3 to C5), and grading."""

@@ -16,6 +16,7 @@ from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
+from orchestrator.formats.attack_set import format as attack_set_format
 from orchestrator.formats.attack_set.events import ScoresReleased
 from orchestrator.formats.attack_set.format import AttackSet
 from orchestrator.formats.attack_set.rules import AttackSetRules
@@ -187,6 +188,17 @@ def test_what_was_not_played_or_is_withheld_has_no_score() -> None:
     """A board before play, and one of a sealed bundle, say why they have no numbers."""
     assert row(observed(answers_of=lambda _: {})).reason == "not played yet"
     assert row(observed(originals=None)).reason == "withheld until the full bundle"
+
+
+def test_the_board_and_the_notes_are_of_one_grading(monkeypatch) -> None:
+    """People's answers are graded once for the same observations, and again for others."""
+    graded: list[tuple] = []
+    monkeypatch.setattr(attack_set_format, "graded", lambda *words: graded.append(words))
+    rules, seen = AttackSet(AttackSetRules()), observed(task="digits")
+    for each in (seen, replace(seen, task="letters")):
+        rules.leaderboards(each)
+        rules.notes(each)
+    assert [task for _, task, *_ in graded] == ["digits", "letters"]
 
 
 def test_the_latest_pictures_of_a_team_are_ranked() -> None:
