@@ -44,6 +44,7 @@ def played(shared_data, tmp_path_factory) -> SimpleNamespace:
         "format": "attack_set",
         "task": {"name": "cifar10", "dataset": {"kind": "zip", "path": str(data / "test500.zip")}},
         "isolation": "round",
+        "limits": {"classify_batch": 50},  # the replays ask in batches and one by one
         "replay": {"power": 0.5, "cheat": 0.1},
         "baselines": [{"folder": str(model), "name": "hidden"}],
         "submissions": [{"pictures": str(data / file), "name": name} for name, file in ARCHIVES.items()],

@@ -40,7 +40,7 @@ def test_reference_numbers(shared_data, tmp_path, attacks) -> None:
 @pytest.mark.data
 @pytest.mark.timeout(900)
 def test_reference_numbers_with_cuda(shared_data, tmp_path, require) -> None:
-    """The same on a GPU, where attacks are asked everything again too: neither they nor defences answer otherwise."""
+    """The same on a GPU, where everything is asked again: neither attacks nor defences answer otherwise."""
     reference = gpu_check.with_gpus(reference_contest(shared_data, tmp_path, replay={"attacks": 1}))
     try:
         gpu_check.require_gpu(reference, "process")
@@ -99,7 +99,7 @@ def contest(data: Path, entries: list[dict[str, str]]) -> dict[str, object]:
         },
         "isolation": "round",  # a start of PyTorch for each player, and not for each cell
         "limits": {"classify_batch": 50},
-        "replay": {"power": 0.9, "cheat": 0.05},  # fewer fresh sandboxes than by default
+        "replay": {"power": 0},  # they start PyTorch seven times; test_attack_set_reference.py has replays in batches
         "rules": {"clean_floor": None},
         "submissions": entries,
     }
