@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import forked_commands
+
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 SEASON = "sparring contest init cup\n"
@@ -71,7 +73,7 @@ def make_clone(copy: Path) -> None:
         shutil.copy(path, target)
     programs = copy / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name, module in {"sparring": "-m orchestrator", "python": "", "pip": "-m pip"}.items():
+    for name, module in {"python": "", "pip": "-m pip"}.items():
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
         (programs / name).chmod(0o755)
     (programs / "activate").write_text(f"export PATH={shlex.quote(str(programs))}:$PATH\n")
@@ -85,13 +87,11 @@ def run(clone: Path, chosen: list[Block]) -> Ran:
     quick = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
     script = "\n".join(["set -euo pipefail", *(block.text.replace(SEASON, quick) for block in chosen)])
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST", "LANG") if name in os.environ}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=clone,
-        env=kept | {"PYTHONPATH": str(clone), "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = kept | {"PYTHONPATH": str(clone), "COLUMNS": "100"}
+    with forked_commands.server(clone, environment) as address:
+        forked_commands.write_program(clone / ".venv" / "bin" / "sparring", address)
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=clone, env=environment, capture_output=True, text=True, check=False
+        )
     assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return Ran(clone, done.stdout)

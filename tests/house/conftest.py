@@ -5,13 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests import readme
+from tests import forked_commands, readme
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -72,19 +72,26 @@ def blocks_of(text: str) -> list[Block]:
     return [Block(each["kind"], each["text"], each["mark"] or "") for each in BLOCK.finditer(text)]
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Path]:
+    """The socket of the process that forks the shells' commands."""
+    with forked_commands.server(ROOT, {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}) as address:
+        yield address
+
+
 @pytest.fixture
-def shell(tmp_path) -> Callable[[str], str]:
+def shell(tmp_path, commands) -> Callable[[str], str]:
     """Runs lines in one shell, in `tmp_path`/work, empty at first, and returns what they print on standard output."""
-    return shell_in(tmp_path)
+    return shell_in(tmp_path, commands)
 
 
-def shell_in(folder: Path) -> Callable[[str], str]:
+def shell_in(folder: Path, commands: Path) -> Callable[[str], str]:
     """Returns what runs lines in one shell, in `folder`/work, which it makes."""
     programs = folder / "programs"
     programs.mkdir()
-    for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
-        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
-        (programs / program).chmod(0o755)
+    (programs / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (programs / "python").chmod(0o755)
+    forked_commands.write_program(programs / "sparring", commands)
     (folder / "work").mkdir()
 
     def run(text: str) -> str:

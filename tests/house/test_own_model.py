@@ -23,10 +23,10 @@ def write_pictures(path, count: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(document, tmp_path_factory) -> Path:
+def made(document, commands, tmp_path_factory) -> Path:
     """The folder in which the lines for participants ran, in their order, with few pictures; nobody changes it."""
     folder = tmp_path_factory.mktemp("participant")
-    shell, work = shell_in(folder), folder / "work"
+    shell, work = shell_in(folder, commands), folder / "work"
     write_pictures(work / "train.npz", 100)
     write_pictures(work / "eval.npz", 40)
     printed = ""

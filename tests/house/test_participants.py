@@ -72,6 +72,16 @@ def test_nothing_is_left_out_in_silence(document) -> None:
     assert len(reasons) == 4
 
 
+def test_a_forked_command_is_like_a_started_one(shell) -> None:
+    """The second command of a shell, a fork, has its folder, umask and streams as the first, and its exit code."""
+    lines = "mkdir {0}; cd {0}; umask 027; sparring submission init attack mine; stat -c '%n %a' mine/*"
+    started, forked = (shell(lines.format(name)) for name in ("started", "forked"))
+    assert "mine/player.py 640" in started
+    assert forked == started
+    said = shell("cd forked; sparring submission init attack mine 2>&1 || echo $?").splitlines()
+    assert (said[0].partition(":")[0], said[-1]) == ("usage", "2")
+
+
 @EACH
 @pytest.mark.timeout(600)
 def test_a_new_participant_gets_through(name, blocks, shell, require, tmp_path) -> None:
