@@ -1,7 +1,7 @@
 """Runs the README's commands in a copy of the tree that is like a clone.
 
 They are unchanged, but that the season is played in less time than with the file that `contest init` writes: on fewer
-pictures, with fewer sandboxes, without the slowest baseline, and asking no question again.
+pictures, with fewer sandboxes, without the attacks of many steps, and asking no question again.
 """
 
 import os
@@ -22,7 +22,10 @@ QUICK = {
     "isolation: attack": "isolation: round",
     "power: 0.9": "power: 0",
     "first: 200": "first: 50",
-    "- {builtin: attack_cw_l2}": "# without the slowest attack, which the demo plays",
+    "weights: {fgsm: 0.2, bim: 0.4, pgd: 0.4}": "weights: {fgsm: 1}",
+    "- {builtin: attack_bim}": "# without an attack that the demo plays",
+    "- {builtin: attack_pgd}": "# without another that the demo plays",
+    "- {builtin: attack_cw_l2}": "# without the slowest, which the demo plays",
 }
 """What the season's file says, and what it says instead."""
 LEFT_BY_TOOLS = {"__pycache__", ".git", ".venv", ".hypothesis", "build", "dist"}
