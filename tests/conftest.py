@@ -107,23 +107,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(_WHOLE_ROUNDS):
             item.add_marker(pytest.mark.slow)
-        if not item.get_closest_marker("xdist_group") and (group := _group(item)):
-            item.add_marker(pytest.mark.xdist_group(group))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
     yield
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
 
 
 def _group(item: pytest.Item) -> str:
-    """Returns the xdist group of a test, "" for none.
+    """Returns the xdist group of a test: its file, because tests of a file share fixtures, rounds and names of images.
 
-    Tests of a file run on one worker if they share names of images, or a round that is played once.
+    So one worker makes what they share, and xdist has few groups: for each test that ends, it goes through all of them.
+    Tests that need the engine are another group than the other tests of their file, which run at other times.
     """
     file = item.path.relative_to(_TESTS).with_suffix("").as_posix()
-    if item.get_closest_marker("docker"):
-        return file
-    shares = item.get_closest_marker("slow") or "backend" in getattr(item, "fixturenames", ())
-    return f"{file} without the engine" if shares else ""
+    return file if item.get_closest_marker("docker") else f"{file} without the engine"
 
 
 def _place(item: pytest.Item) -> tuple[int, str]:
