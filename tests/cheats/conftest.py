@@ -52,6 +52,7 @@ class Conditions(BaseModel):
     isolation: Isolation = Isolation.ATTACK
     classify_batch: int = 1
     classify_seconds: float = 10.0
+    restarts: int = 10
 
 
 DEFAULT = Conditions()
@@ -192,6 +193,7 @@ class CheatContests:
                 "memory": "512MiB",
                 "classify_batch": conditions.classify_batch,
                 "classify_seconds": conditions.classify_seconds,
+                "restarts": conditions.restarts,
             },
             "replay": REPLAY,
             "rules": {"clean_floor": None},
