@@ -39,7 +39,7 @@ class ContainerEngine(Protocol):
         ...
 
     def remove(self, container: str) -> None:
-        """Removes a container and its volumes; does nothing if there is no such container."""
+        """Kills and removes a container and its volumes; does nothing if there is no such container."""
         ...
 
     def was_killed(self, container: str, since: float) -> bool:
@@ -202,18 +202,24 @@ class ContainerSandbox:
                 except SandboxLost:  # reported as Ending.LOST
                     self._lost = True
             self._ended_itself = ended_itself
-        state = self._engine.state(self._container) or {}
-        if state.get("Running"):
-            self._ended_itself = False
-            self._engine.kill(self._container)
-            self._engine.wait(self._container, _KILL_SECONDS)
-            state = self._engine.state(self._container) or {}
+        # How a running player ends is known, and its control group counts kills: the removal also ends it.
+        state = self._final_state() if self._ended_itself or self._cgroup is None else {}
         remove_container(self._engine, self._container, self._group)
         player_exit = self._exit_from(state)
         if self._cgroup is not None:
             self._cgroup.close()
         self._release()
         return player_exit
+
+    def _final_state(self) -> Mapping[str, Any]:
+        """Kills the container if it runs; returns its state, empty if there is no such container."""
+        state = self._engine.state(self._container) or {}
+        if state.get("Running"):
+            self._ended_itself = False
+            self._engine.kill(self._container)
+            self._engine.wait(self._container, _KILL_SECONDS)
+            state = self._engine.state(self._container) or {}
+        return state
 
     def _exit_from(self, state: Mapping[str, Any]) -> Exit:
         code = state.get("ExitCode")

@@ -260,6 +260,30 @@ def test_either_the_engine_or_the_kernel_tells_of_a_kill_at_the_limit(monkeypatc
     assert scene.sandbox.stop().ending is Ending.OUT_OF_MEMORY
 
 
+@pytest.mark.parametrize(("kills", "ending"), [(0, Ending.STOPPED), (1, Ending.OUT_OF_MEMORY)])
+def test_the_removal_ends_a_running_player(monkeypatch, kills, ending):
+    """The engine is asked for nothing before it: how a running player ends is known, and the kernel counts kills."""
+    monkeypatch.setattr(Line, "stream_ended", False)
+    scene = Scene(monkeypatch, kills=kills)
+    asked = []
+    monkeypatch.setattr(scene, "state", lambda _: asked.append("state") or scene.there)
+    monkeypatch.setattr(scene, "kill", lambda _: asked.append("kill"))
+    monkeypatch.setattr(scene, "remove", lambda _: asked.append("remove") or setattr(scene, "there", None))
+    assert scene.sandbox.stop().ending is ending
+    assert asked == ["remove", "state"]
+
+
+def test_without_a_control_group_the_engine_tells_how_a_running_player_ended(monkeypatch):
+    """It is killed before it is removed, and the engine's flag of a kill at the limit is read between both."""
+    monkeypatch.setattr(Line, "stream_ended", False)
+    scene = Scene(monkeypatch)
+    scene.there = {"Running": True}
+    monkeypatch.setattr(scene, "kill", lambda _: setattr(scene, "there", {"Running": False, "OOMKilled": True}))
+    sandbox = ContainerSandbox(scene, "c", Line(), scene.witness, None, lambda: None, scene.pending)
+    assert sandbox.stop().ending is Ending.OUT_OF_MEMORY
+    assert scene.there is None
+
+
 def test_two_that_end_a_sandbox_at_once_end_it_once(monkeypatch):
     """Its owner and whoever tidies up behind a lost engine may call together: its user id is given back once."""
     scene = Scene(monkeypatch)
