@@ -1,15 +1,12 @@
 """A real browser for the tests: headless Chromium with its profile in a folder."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import websocket
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
@@ -79,24 +76,6 @@ def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = "file://
     driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
     driver.get_log("browser")
-
-
-def window_of_somebody_else(driver: webdriver.Chrome) -> str:
-    """Opens a window that shares no cookies and no storage with others, like another browser, and returns its handle.
-
-    Only the browser itself opens such a window. The driver passes on what concerns a page.
-    """
-    address = driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-    with closing(HTTPConnection(address, timeout=PATIENCE)) as connection:
-        connection.request("GET", "/json/version")
-        url = json.load(connection.getresponse())["webSocketDebuggerUrl"]
-    with closing(websocket.create_connection(url, timeout=PATIENCE, suppress_origin=True)) as browser:
-
-        def ask(method: str, **parameters: str) -> dict[str, str]:
-            browser.send(json.dumps({"id": 1, "method": method, "params": parameters}))
-            return json.loads(browser.recv())["result"]
-
-        return ask("Target.createTarget", url="about:blank", **ask("Target.createBrowserContext"))["targetId"]
 
 
 def switch_scripts_off(driver: webdriver.Chrome) -> None:

@@ -1,4 +1,4 @@
-"""A whole contest as its people meet it, each at a window of their own: an organizer, three teams, a review board.
+"""A whole contest as its people meet it, each with cookies of their own: an organizer, three teams, a review board.
 
 Pages on the way are looked at in light at a phone's width, and in dark at a desk's, except those that
 `test_browser_pages` looks at. `SPARRING_SCREENSHOTS` names a folder that keeps pictures of each page in both
@@ -48,27 +48,36 @@ def service(cup: Cup) -> Iterator[Service]:
         yield served
 
 
-class Window:
-    """A driver that turns to a window of its own, which shares nothing with other windows, before each command."""
+class OwnCookies:
+    """A driver with cookies of its own, which it puts in place of those of others before each command.
 
-    turned_to: "Window | None" = None
+    All drivers share one window, because a window takes seconds to open. Whoever goes on has to open a page.
+    """
+
+    turn: "OwnCookies | None" = None
 
     def __init__(self, driver: chromium.webdriver.Chrome) -> None:
-        self._driver, self._handle = driver, chromium.window_of_somebody_else(driver)
+        self._driver, self._cookies = driver, []
 
     def __getattr__(self, name: str) -> Any:
-        if Window.turned_to is not self:
-            self._driver.switch_to.window(self._handle)
-            Window.turned_to = self
+        if OwnCookies.turn is not self:
+            if OwnCookies.turn is not None:
+                OwnCookies.turn._cookies = self._driver.get_cookies()
+            self._driver.delete_all_cookies()
+            for cookie in self._cookies:
+                self._driver.add_cookie(cookie)
+            OwnCookies.turn = self
         return getattr(self._driver, name)
 
 
 @pytest.fixture
-def person(require, running_browser, service: Service) -> Start:
-    """Returns `person()`: somebody at a window that is like a browser of their own."""
+def person(require, running_browser, service: Service, tmp_path: Path) -> Start:
+    """Returns `person()`: somebody with cookies of their own."""
     if not AXE.is_file():
         require("axe", f"there is no {AXE}; run .ci/axe.sh")
-    return lambda: Person(Window(running_browser), service)
+    chromium.start_afresh(running_browser, tmp_path, service.address)
+    OwnCookies.turn = None
+    return lambda: Person(OwnCookies(running_browser), service)
 
 
 def see(who: Person, name: str) -> None:
@@ -214,11 +223,11 @@ def hand_in_by_command(ben: Person, cup: Cup, service: Service) -> None:
 
 def ask_for_a_round(olga: Person, watched_by: Person) -> None:
     """The organizer sees what would be played, and asks for it; somebody else watches it until it is over."""
+    watched_by.go("/progress/")
+    see(watched_by, "progress-idle")
     olga.go("/organize/rounds/initial/")
     glance(olga, "round-preview")
     Select(olga.driver.find_element(By.NAME, "task")).select_by_value("quarters")
-    watched_by.go("/progress/")
-    see(watched_by, "progress-idle")
     olga.press("Request the round initial")
     watched_by.go("/progress/")
     see(watched_by, "progress")
