@@ -16,6 +16,8 @@ DRIVER = "/usr/bin/chromedriver"
 """The programs of Debian's packages chromium and chromium-driver. Nothing is downloaded."""
 PATIENCE = 120
 """How many seconds a test waits for something: far more than a busy machine needs."""
+FILES = "file://"
+"""The site of all pages that are opened from files."""
 
 _AS_AT_THE_START: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Emulation.setScriptExecutionDisabled", {"value": False}),
@@ -58,18 +60,19 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
         driver.quit()
 
 
-def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = "file://") -> None:
-    """Resets a running browser: leaves one empty tab, forgets the site, and sets the folder for saved files.
+def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = FILES) -> None:
+    """Resets a running browser: leaves one tab, forgets the site, and sets the folder for saved files.
 
     All pages that are opened from files are one site with one local storage. Cookies are forgotten for every site.
-    The tab is the first one, because a new one takes a fifth of a second of a processor.
+    The tab is the first one, because a new one takes a fifth of a second of a processor. It is empty, or at the page of
+    the service for signing in: from an empty tab to a service takes another process, and as long as a new tab.
     """
     first, *others = driver.window_handles
     for each in others:
         driver.switch_to.window(each)
         driver.close()
     driver.switch_to.window(first)
-    driver.get("about:blank")
+    driver.get("about:blank" if site == FILES else f"{site}/account/login/")
     for command, how in _AS_AT_THE_START:
         driver.execute_cdp_cmd(command, how)
     driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": site, "storageTypes": "all"})

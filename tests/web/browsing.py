@@ -191,8 +191,7 @@ class Person:
         self.press("Sign out")
 
     def take_session(self, session: str) -> None:
-        """Takes over a session; without one, becomes a visitor."""
-        self.go("/account/login/")
+        """Takes over a session, at a page of the service; without one, becomes a visitor."""
         self.driver.delete_all_cookies()
         if session:
             self.driver.add_cookie({"name": "session", "value": session, "path": "/"})
@@ -211,9 +210,15 @@ class Person:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
-    def take_axe_along(self) -> None:
-        """Has the tab load axe-core with each page from now on: sending it to each page takes the driver longer."""
-        self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": AXE.read_text("utf-8")})
+    @contextmanager
+    def axe_along(self) -> Iterator[None]:
+        """Has the tab load axe-core with each page in the block: sending it to each page takes the driver longer."""
+        source = {"source": AXE.read_text("utf-8")}
+        added = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
     def axe_violations(self) -> list[str]:
         """Returns the violations that axe-core finds on the current page: each rule with an element that breaks it."""

@@ -1,8 +1,8 @@
 """Fixtures that serve a contest in this process with Django's test client, and functions for accounts and roles."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from selenium import webdriver
@@ -18,16 +18,28 @@ from tests.application.conftest import Cup
 from . import world as worlds
 
 ADDRESS = "http://127.0.0.1:8000"
+_until_another_folder = ExitStack()
+_browsers: list[webdriver.Chrome] = []
+"""The browser that runs, if one does."""
 
 
 @pytest.fixture(scope="module")
-def running_browser(require, tmp_path_factory) -> Iterator[webdriver.Chrome]:
-    """A browser for the tests of a module, each of which begins with `chromium.start_afresh`."""
+def running_browser(require, tmp_path_factory) -> webdriver.Chrome:
+    """A browser for tests that follow each other in this folder; each begins with `chromium.start_afresh`."""
     if reason := chromium.lacking():
         require("chromium", reason)
-    folder = tmp_path_factory.mktemp("browser")
-    with chromium.browser(folder / "profile", folder, {}) as driver:
-        yield driver
+    if not _browsers:
+        folder = tmp_path_factory.mktemp("browser")
+        _browsers.append(_until_another_folder.enter_context(chromium.browser(folder / "profile", folder, {})))
+    return _browsers[0]
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures that use it
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends the browser before a test of another folder: a fixture of several files would keep it until the end."""
+    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+        _browsers.clear()
+        _until_another_folder.close()
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +168,6 @@ def played_world(tmp_path_factory):
 @pytest.fixture
 def fresh_world(service, played_world, tmp_path):
     """Returns `fresh_world()`, which makes and serves a new copy of `played_world` at each call."""
-    from contextlib import ExitStack
     from itertools import count
 
     from django.test import override_settings

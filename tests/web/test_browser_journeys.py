@@ -7,6 +7,8 @@ from tests import chromium
 
 from .browsing import Person, serving
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
@@ -24,7 +26,6 @@ def person(running_browser, service, tmp_path):
     return Person(running_browser, service)
 
 
-@pytest.mark.slow
 def test_the_first_link_makes_an_organizer(person):
     """Whoever opens it signs up by code, accepts, and organizes; the console stays empty on the way."""
     olga = person
@@ -42,7 +43,6 @@ def test_the_first_link_makes_an_organizer(person):
     assert olga.console() == []
 
 
-@pytest.mark.slow
 def test_without_javascript(person):
     """Signing up, signing in and a form need no script; what would be loaded again says so."""
     ada = person

@@ -81,8 +81,8 @@ def person(served, running_browser, tmp_path):
     """Somebody at a browser, who is nobody yet."""
     chromium.start_afresh(running_browser, tmp_path, served[0].address)
     somebody = Person(running_browser, served[0])
-    somebody.take_axe_along()
-    return somebody
+    with somebody.axe_along():
+        yield somebody
 
 
 def problems(person: Person, address: str) -> list[str]:

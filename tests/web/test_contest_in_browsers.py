@@ -27,7 +27,7 @@ from tests.application.conftest import Cup
 
 from .browsing import AXE, LOOKS, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 SCREENSHOTS = os.environ.get("SPARRING_SCREENSHOTS")
 Start = Callable[..., Person]
 

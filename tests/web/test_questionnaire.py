@@ -13,6 +13,7 @@ from tests import chromium
 from .browsing import AXE, LOOKS, Person, Service
 from .conftest import client_of
 
+pytestmark = pytest.mark.xdist_group("browser")
 PAGE = "/one-picture/"
 BIRD = {"presence.bird": "definitely_yes", "presence.bicycle": "definitely_no"}
 NEITHER = {"presence.bird": "definitely_no", "presence.bicycle": "definitely_no"}

@@ -23,7 +23,7 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from tests import chromium, postgresql
 from tests.web import rating_contest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 ITEMS = 20
 
 
@@ -156,7 +156,6 @@ def rater(running_browser, site, tmp_path) -> Callable[[str], Person]:
     def become(name: str) -> Person:
         chromium.start_afresh(running_browser, tmp_path, site.address)
         somebody = Person(running_browser, site.address, site.log)
-        somebody.open("/")
         running_browser.add_cookie({"name": "session", "value": site.sessions[name], "path": "/"})
         return somebody
 

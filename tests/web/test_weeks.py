@@ -1029,12 +1029,11 @@ def test_conflicts_are_counted_as_acts(world, monkeypatch) -> None:
 
 
 @pytest.fixture
-def person(world, require, tmp_path):
+def person(world, running_browser, tmp_path):
     """Somebody at a browser, who is nobody yet, at the site of the contest."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
-    with serving_here() as address, chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
-        yield Person(driver, Service(address, None, tmp_path / "log"))
+    with serving_here() as address:
+        chromium.start_afresh(running_browser, tmp_path, address)
+        yield Person(running_browser, Service(address, None, tmp_path / "log"))
 
 
 def become(person, world, name: str) -> None:
@@ -1043,6 +1042,7 @@ def become(person, world, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("browser")
 def test_one_week_in_a_browser(person, world, tmp_path) -> None:
     """A picture is submitted, hidden until the close, judged, and public; and the board decides an appeal."""
     from orchestrator.web.contest_site import current_site
