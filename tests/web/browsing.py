@@ -139,11 +139,12 @@ class Person:
         return self.driver.find_element(By.ID, self.driver.find_element(By.XPATH, path).get_attribute("for"))
 
     def fill(self, **words: str) -> None:
-        """Types texts into fields, given by the fields' names in the form."""
+        """Pastes texts into fields, given by the fields' names in the form: typing takes the browser longer."""
         for name, text in words.items():
             box = self.driver.find_element(By.NAME, name)
             box.clear()
-            box.send_keys(text)
+            self.driver.execute_script("arguments[0].focus()", box)
+            self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
 
     def press(self, words: str) -> None:
         """Presses the button or follows the link with these words, and waits until another page is loaded."""
