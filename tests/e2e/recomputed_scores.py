@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import skimage
 from PIL import Image
-from skimage.metrics import structural_similarity
 
 
 def decoded(path: Path) -> np.ndarray:
@@ -68,7 +68,7 @@ def _six(number: float) -> str:
 def _similarity(before: np.ndarray, after: np.ndarray, reading: str) -> Any:
     """Returns the SSIM of two pictures u8 [h, w, 3] or [h, w]."""
     if reading == "windowed":
-        return structural_similarity(
+        return skimage.metrics.structural_similarity(
             before,
             after,
             channel_axis=2,

@@ -3,11 +3,11 @@
 from math import comb
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laboratory import Gallery, Laboratory
 from players import Honest
-from scipy import stats
 
 from orchestrator.domain.tasks import Isolation
 from orchestrator.integrity import detection_power
@@ -35,7 +35,7 @@ def test_the_probability_is_that_of_counting(questions, data) -> None:
 def test_a_tail_is_that_of_scipys_distribution(trials, probability, data) -> None:
     """The tail is that of `scipy.stats.binom`, whose module takes long to import."""
     least = data.draw(st.integers(0, trials + 1))
-    expected = stats.binom.sf(least - 1, trials, probability)
+    expected = scipy.stats.binom.sf(least - 1, trials, probability)
     assert detection_power.binomial_tail(least, trials, probability) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
@@ -45,7 +45,9 @@ def test_the_critical_count_is_the_first_that_noise_hardly_reaches(noise) -> Non
     for pairs in (100, 360, 10_000):
         count = detection_power.critical_count(pairs, noise)
         assert (
-            stats.binom.sf(count - 1, pairs, noise) <= detection_power.ALPHA < stats.binom.sf(count - 2, pairs, noise)
+            scipy.stats.binom.sf(count - 1, pairs, noise)
+            <= detection_power.ALPHA
+            < scipy.stats.binom.sf(count - 2, pairs, noise)
         )
 
 

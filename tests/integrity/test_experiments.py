@@ -1,8 +1,8 @@
 """The promise itself, measured on a small scale; `bench/replay.py` measures it on a large one."""
 
 import pytest
+import scipy
 from experiments import HONEST, SMALL
-from scipy.stats import binom
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.integrity import detection_power
@@ -17,7 +17,7 @@ def test_a_cheat_is_caught_as_often_as_planned(planned) -> None:
     """Exactly 1 % of its answers, never by chance: the count of catches lies in the planned power's 99 % interval."""
     verdicts = [SMALL.run(planned, seed) for seed in range(RUNS)]
     caught = [verdict for verdict in verdicts if verdict.accusation is not None]
-    low, high = binom.interval(0.99, RUNS, planned)
+    low, high = scipy.stats.binom.interval(0.99, RUNS, planned)
     assert low <= len(caught) <= high
     assert {verdict.accusation.kind for verdict in caught} == {FindingKind.STATE}
     assert {verdict.coverage.drawn for verdict in verdicts} == {

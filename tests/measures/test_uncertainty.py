@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
 
 from orchestrator.domain.leaderboard import Row, rank_rows
 from orchestrator.measures import uncertainty
@@ -71,7 +71,7 @@ def test_accuracies_are_symmetric(total, data):
 def test_accuracies_are_scipys(total, level, data):
     """The interval is that of scipy's binomial test, whose module takes long to import."""
     held = data.draw(st.integers(0, total))
-    expected = stats.binomtest(held, total).proportion_ci(level, method="wilson")
+    expected = scipy.stats.binomtest(held, total).proportion_ci(level, method="wilson")
     assert limits(uncertainty.accuracy_intervals(held, total, level=level)) == pytest.approx(tuple(expected), rel=1e-12)
 
 
@@ -82,7 +82,7 @@ def test_deltas_are_bonett_and_prices(table):
     shares = (lost + 1) / (total + 2), (won + 1) / (total + 2)
     centre = shares[0] - shares[1]
     error = np.sqrt((sum(shares) - centre**2) / (total + 1))
-    expected = stats.t.interval(0.95, total + 1, loc=100 * centre, scale=100 * error)
+    expected = scipy.stats.t.interval(0.95, total + 1, loc=100 * centre, scale=100 * error)
     assert limits(uncertainty.delta_intervals(*pair(*table))) == pytest.approx(expected)
 
 
@@ -126,7 +126,7 @@ def test_scores_are_scipys_t_of_two_more_pictures(parts):
     found = uncertainty.score_intervals(parts)
     for row, low, high in zip(parts, found.low, found.high, strict=True):
         with np.errstate(over="ignore"):  # scipy divides by the mean, which may be tiny
-            expected = stats.ttest_1samp(with_two_more(row), 0).confidence_interval(0.95)
+            expected = scipy.stats.ttest_1samp(with_two_more(row), 0).confidence_interval(0.95)
         assert (low, high) == pytest.approx(np.clip(expected, -100, 100), abs=1e-6)
 
 
@@ -193,7 +193,7 @@ def test_two_rows_are_scipys_paired_test():
     chance = np.random.default_rng(2)
     rows = 100.0 * (chance.random((2, 300)) < [[0.3], [0.4]])
     found = uncertainty.compare_rows(rows, more_is_better=True)
-    expected = stats.ttest_1samp(with_two_more(rows[0] - rows[1]), 0).pvalue
+    expected = scipy.stats.ttest_1samp(with_two_more(rows[0] - rows[1]), 0).pvalue
     assert found.p_values[0, 1] == pytest.approx(expected)
 
 
@@ -203,7 +203,7 @@ def test_few_pictures_are_nearly_an_exact_test():
         rows = np.zeros((2, 1000))
         rows[0, :decisive] = 100
         found = uncertainty.compare_rows(rows, more_is_better=True).p_values[0, 1]
-        exact = stats.binomtest(decisive, decisive).pvalue
+        exact = scipy.stats.binomtest(decisive, decisive).pvalue
         assert 0.4 * exact < found < 7 * exact
         assert (found <= 0.05) == (exact <= 0.05) == (decisive >= 6)
 

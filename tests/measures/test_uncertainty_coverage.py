@@ -6,10 +6,11 @@ Monte Carlo error that is given is one standard error at 95 %.
 """
 
 import os
+from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+import scipy
 
 from orchestrator.measures import uncertainty
 
@@ -28,7 +29,7 @@ WEIGHTS = np.array([0.2, 0.4, 0.4])
 
 STRONG = np.add.outer(np.linspace(-0.8, 0.8, 5), np.linspace(-0.9, 0.7, 5))
 """How easily each defence is fooled by each attack, as normal quantiles: deltas from 3 to 90 points."""
-SPARSE = norm.ppf(np.add.outer(np.linspace(0.012, 0.025, 5), np.linspace(0.004, 0.015, 5)))
+SPARSE = np.vectorize(NormalDist().inv_cdf)(np.add.outer(np.linspace(0.012, 0.025, 5), np.linspace(0.004, 0.015, 5)))
 """Deltas of about 1 to 3 points."""
 
 
@@ -45,7 +46,7 @@ def population(chance, ease, *, share=0.75, mistakes=0.06, mended=0.05):
     # What is mistaken already cannot be lost: clean pictures follow the difficulty half as closely.
     clean = (picture + defence) / 2 + np.sqrt(1 - (share + 0.1) / 4) * chance.standard_normal((defences, POPULATION))
     fooled = picture + defence[:, None] + own > -ease[..., None]
-    mistaken = clean > norm.ppf(1 - mistakes)
+    mistaken = clean > scipy.stats.norm.ppf(1 - mistakes)
     lucky = chance.random((defences, attacks, POPULATION)) < mended
     return ~mistaken, np.where(mistaken[:, None], lucky, ~fooled)
 
@@ -229,7 +230,7 @@ def exact_coverage(intervals, first, last):
     rates = np.unique(np.concatenate([even, *(limits + side for side in (-1e-9, 1e-9))]))
     rates = rates[(first <= rates) & (rates <= last)]
     inside = (intervals.low <= rates[:, None]) & (rates[:, None] <= intervals.high)
-    found = (binom.pmf(counts, len(counts) - 1, rates[:, None]) * inside).sum(axis=1)
+    found = (scipy.stats.binom.pmf(counts, len(counts) - 1, rates[:, None]) * inside).sum(axis=1)
     return found.min(), found.max(), np.interp(even, rates, found).mean()
 
 

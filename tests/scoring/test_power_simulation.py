@@ -4,7 +4,7 @@ import json
 from math import sqrt
 
 import pytest
-from scipy.stats import multivariate_normal, norm
+import scipy
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
@@ -42,10 +42,10 @@ def test_one_share_agrees_with_the_closed_form():
     rates, pictures = StatedRates(attacked=0.6, gap=4.0, shared=0.5), 300
     (found,) = simulate(rates, [(pictures, 1)], contest_format=Warmup(WarmupRules()))
     high, low = 0.62, 0.58
-    both = multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]]).cdf(norm.ppf([high, low]))
+    both = scipy.stats.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]]).cdf(scipy.stats.norm.ppf([high, low]))
     won, lost = high - both, low - both
     spread = sqrt((won + lost - (won - lost) ** 2) / pictures)
-    assert found.in_order == pytest.approx(norm.cdf((won - lost) / spread), abs=ERROR)
+    assert found.in_order == pytest.approx(scipy.stats.norm.cdf((won - lost) / spread), abs=ERROR)
     assert found.first_wins == pytest.approx(found.in_order)
 
 
@@ -76,8 +76,8 @@ def test_other_seeds_add_noise_that_only_more_seeds_take_away():
         [board for board in simulate(rates, [(20_000, 1), (20_000, 9)]) if board.board == name]
         for name in ("attacks", "defences")
     ]
-    assert one.in_order == pytest.approx(norm.cdf(2 / (4 * sqrt(2))), abs=ERROR)
-    assert nine.in_order == pytest.approx(norm.cdf(2 / (4 * sqrt(2 / 9))), abs=ERROR)
+    assert one.in_order == pytest.approx(scipy.stats.norm.cdf(2 / (4 * sqrt(2))), abs=ERROR)
+    assert nine.in_order == pytest.approx(scipy.stats.norm.cdf(2 / (4 * sqrt(2 / 9))), abs=ERROR)
 
 
 def test_impossible_rates_are_refused():
