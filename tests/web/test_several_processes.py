@@ -6,8 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlencode
 
 import psycopg
@@ -15,6 +18,7 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.ledger.contest_folder import ContestFolder
+from tests import postgresql
 
 from .real_service import free_ports
 
@@ -23,6 +27,10 @@ HOST = "cup.test"
 PATIENCE = 120
 ASKED = 20
 """More requests to each process than connections that it keeps."""
+TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'sparring_web'"
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+"""Processes that wait for the lock under which tables are made."""
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 SIGN_UP = """
 import json, sys
 from datetime import UTC, datetime
@@ -42,13 +50,6 @@ path = invitations.invite(by="organizer", role=Role.ORGANIZER, now=datetime.now(
 print(json.dumps({"session": client.cookies["session"].value, "invitation": path}))
 """
 """Signs somebody in and invites them, in a process of its own."""
-
-
-@pytest.fixture
-def cup(tmp_path, database_url):
-    """A contest whose ledger is in that database."""
-    seasons.create_contest(tmp_path / "cup", "tournament", database=database_url)
-    return tmp_path / "cup"
 
 
 @contextmanager
@@ -94,57 +95,76 @@ def await_health(process, port: int) -> None:
         return
 
 
-def waiting_at_the_lock(held: psycopg.Connection) -> int:
-    """Returns how many processes wait for the lock under which tables are made."""
-    return held.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()[0]
+def count(connection: psycopg.Connection, query: str) -> int:
+    """Returns the number that a query asks for."""
+    return connection.execute(query).fetchone()[0]
 
 
-@pytest.mark.slow
-def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
-    """Both get there before either may begin; then both come up, and what they answer leaves no connection open."""
+@dataclass
+class Pair:
+    """Two processes that serve a contest, which wanted to make the tables at the same time."""
+
+    cup: Path
+    database: str
+    ports: list[int]
+    tables_before: int
+    """How many tables there were when both waited for the lock."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory, database_server) -> Iterator[Pair]:
+    """Two processes, both of which got to the lock before either might begin."""
     from orchestrator.web.setup import SET_UP_LOCK
 
-    ports = free_ports(2)
-    with psycopg.connect(database_url, autocommit=True) as held:
+    cup, database, ports = (
+        tmp_path_factory.mktemp("pair") / "cup",
+        postgresql.new_database(database_server),
+        free_ports(2),
+    )
+    seasons.create_contest(cup, "tournament", database=database)
+    with psycopg.connect(database, autocommit=True) as held:
         held.execute("SELECT pg_advisory_lock(%s)", [SET_UP_LOCK])
-        with serving(cup, database_url, ports) as processes:
+        with serving(cup, database, ports) as processes:
             until = time.monotonic() + PATIENCE
-            while waiting_at_the_lock(held) < len(ports):
+            while count(held, WAITING) < len(ports):
                 assert [each.poll() for each in processes] == [None, None]
                 assert time.monotonic() < until
                 time.sleep(0.05)
-            tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'sparring_web'"
-            assert held.execute(tables).fetchone() == (0,)
+            made = Pair(cup, database, ports, count(held, TABLES))
             held.execute("SELECT pg_advisory_unlock(%s)", [SET_UP_LOCK])
             for process, port in zip(processes, ports, strict=True):
                 await_health(process, port)
-            assert held.execute(tables).fetchone()[0] > 10
-            assert waiting_at_the_lock(held) == 0
-            for port in ports * ASKED:
-                assert ask(port, "/account/login/", {"session": "a" * 32})[0] == 200
-            connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            assert held.execute(connections).fetchone()[0] < ASKED
+            yield made
 
 
 @pytest.mark.slow
-def test_what_is_done_through_one_process_holds_in_the_other(cup, database_url):
+def test_two_processes_make_the_tables_one_after_the_other(pair):
+    """Both get there before either may begin; then both come up, and what they answer leaves no connection open."""
+    assert pair.tables_before == 0
+    with psycopg.connect(pair.database, autocommit=True) as seen:
+        assert count(seen, TABLES) > 10
+        assert count(seen, WAITING) == 0
+        for port in pair.ports * ASKED:
+            assert ask(port, "/account/login/", {"session": "a" * 32})[0] == 200
+        assert count(seen, CONNECTIONS) < ASKED
+
+
+@pytest.mark.slow
+def test_what_is_done_through_one_process_holds_in_the_other(pair):
     """Somebody signed in elsewhere is signed in at both; a role that one of them noted opens pages of the other."""
-    first, second = ports = free_ports(2)
-    with serving(cup, database_url, ports) as processes:
-        for process, port in zip(processes, ports, strict=True):
-            await_health(process, port)
-        words = [sys.executable, "-c", SIGN_UP, str(cup), database_url]
-        made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-        cookies = {"session": made["session"]}
-        assert [ask(port, "/account/", cookies)[0] for port in ports] == [200, 200]
-        assert ask(second, "/organize/", cookies)[0] == 403
-        _, new, page = ask(first, made["invitation"], cookies)
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)[1]
-        form = {"csrfmiddlewaretoken": token}
-        assert ask(first, made["invitation"], cookies | new, form)[0] == 302
-        assert ask(second, "/organize/", cookies)[0] == 200
-        assert ask(second, made["invitation"], cookies)[0] == 404
-    ledger = ContestFolder(cup).ledger()
+    first, second = pair.ports
+    words = [sys.executable, "-c", SIGN_UP, str(pair.cup), pair.database]
+    made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    cookies = {"session": made["session"]}
+    assert [ask(port, "/account/", cookies)[0] for port in pair.ports] == [200, 200]
+    assert ask(second, "/organize/", cookies)[0] == 403
+    _, new, page = ask(first, made["invitation"], cookies)
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)[1]
+    form = {"csrfmiddlewaretoken": token}
+    assert ask(first, made["invitation"], cookies | new, form)[0] == 302
+    assert ask(second, "/organize/", cookies)[0] == 200
+    assert ask(second, made["invitation"], cookies)[0] == 404
+    ledger = ContestFolder(pair.cup).ledger()
     kinds = [entry.event.kind for entry in ledger.read()]
     ledger.close()
     assert kinds.count("role_granted") == 1
