@@ -204,34 +204,40 @@ def shown(results, who: str) -> tuple[list, list, dict]:
 
 
 @pytest.mark.parametrize(
-    ("phase", "who", "how", "isolation"),
+    ("isolation", "acts"),
     [
-        ("initial", "defence_honest", "withdraw", "attack"),
-        ("initial", "attack_honest", "disqualify", "round"),
-        ("final", "attack_honest", "withdraw", "attack"),
-        ("final", "defence_honest", "disqualify", "round"),
+        ("attack", {"initial": ("defence_honest", "withdraw"), "final": ("attack_honest", "withdraw")}),
+        ("round", {"initial": ("attack_honest", "disqualify"), "final": ("defence_honest", "disqualify")}),
     ],
 )
-def test_what_was_played_stays_when_somebody_leaves(entered, phase, who, how, isolation) -> None:
+def test_what_was_played_stays_when_somebody_leaves(entered, isolation, acts) -> None:
     """A round that is run again after an act keeps every cell and score of who left, and plays nothing (A4, A13)."""
     everything(entered, isolation)
-    folder = entered.folder.round(phase, "quarters").path
-    before, told = shown(round_record.compute_results(folder), who), entered.round_entries(phase)
-    leave(entered, who, how)
-    (again,) = entered.play(phase)
-    assert shown(again, who) == before
-    assert entered.round_entries(phase) == told
-    row = next(row for board in again.boards for row in board.rows if row.submission == who)
-    assert (row.rank, row.reason.endswith("two people, one team")) == (None, True)
+    for phase, (who, how) in acts.items():
+        folder = entered.folder.round(phase, "quarters").path
+        before, told = shown(round_record.compute_results(folder), who), entered.round_entries(phase)
+        leave(entered, who, how)
+        (again,) = entered.play(phase)
+        assert shown(again, who) == before
+        assert entered.round_entries(phase) == told
+        row = next(row for board in again.boards for row in board.rows if row.submission == who)
+        assert (row.rank, row.reason.endswith("two people, one team")) == (None, True)
 
 
-@pytest.mark.parametrize(("who", "kind"), [("attack_honest", "sealed"), ("defence_honest", "full")])
-def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
-    """After somebody left and another came, the round has the cells of both, and its bundle holds (X2)."""
+@pytest.mark.parametrize(
+    ("who", "how", "kind"), [("attack_honest", "withdraw", "sealed"), ("defence_honest", "disqualify", "full")]
+)
+def test_who_left_is_in_every_later_bundle(entered, who, how, kind) -> None:
+    """After somebody left and another came, the round has the cells of both, and its bundle holds (X2).
+
+    In the final, too: a finalist that left keeps the mean over those it met, and who came later does not take it away.
+    """
     everything(entered)
-    folder = entered.folder.round("initial", "quarters").path
-    before = shown(round_record.compute_results(folder), who)
-    leave(entered, who, "disqualify")
+    before, at_the_end = (
+        shown(round_record.compute_results(entered.folder.round(phase, "quarters").path), who)
+        for phase in ("initial", "final")
+    )
+    leave(entered, who, how)
     entered.submit("Three", entered.player("defence_constant", "late"))
     (again,) = entered.play("initial")
     cells, rows, used = shown(again, who)
@@ -239,24 +245,12 @@ def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     assert "late" in {cell.defence for cell in again.cells}
     entered.promote_again()
     (final,) = entered.play("final")
-    assert who in {name for cell in final.cells for name in (cell.attack, cell.defence)}
+    assert {who, "late"} <= {name for cell in final.cells for name in (cell.attack, cell.defence)}
+    assert shown(final, who)[1] == at_the_end[1]
     bundle = published(entered, "bundle", kind)
     lines = (bundle / "rounds/initial/quarters/cells.jsonl").read_text().splitlines()
     named = {json.loads(line)[who.partition("_")[0]] for line in lines}
     assert {who, "late"} - named == ({"late"} if who.startswith("attack") else set())
-
-
-def test_who_left_is_scored_on_whom_it_met(entered) -> None:
-    """A finalist that left keeps the mean over those it met; who came later does not take it away."""
-    everything(entered)
-    before = shown(round_record.compute_results(entered.folder.round("final", "quarters").path), "attack_honest")[1]
-    leave(entered, "attack_honest", "withdraw")
-    entered.submit("Three", entered.player("defence_constant", "late"))
-    entered.play("initial")
-    entered.promote_again()
-    (final,) = entered.play("final")
-    assert "late" in {cell.defence for cell in final.cells}
-    assert shown(final, "attack_honest")[1] == before
 
 
 def test_a_former_finalist_keeps_its_cells(entered) -> None:
