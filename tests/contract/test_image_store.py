@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from docker.errors import ImageNotFound
 
 from orchestrator import plugins
 from orchestrator.errors import Rejected, UsageError
@@ -248,4 +249,5 @@ def test_a_tag_is_taken_away_once(workshop, image, tag, engine) -> None:
     workshop.untag(tag)
     assert engine.images.get(identity).tags == [f"sparring-test/workshop:{tag[-8:]}-other"]
     workshop.untag(f"sparring-test/workshop:{tag[-8:]}-other")
-    assert identity not in {found.id for found in engine.images.list(all=True)}
+    with pytest.raises(ImageNotFound):
+        engine.images.get(identity)
