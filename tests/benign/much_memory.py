@@ -3,7 +3,7 @@
 import numpy as np
 
 for _ in range(2):
-    block = np.ones(1_500_000_000, dtype="u1")
+    block = np.ones(375_000_000, dtype="u1")
     assert block[::4096].sum() == len(block[::4096])
     del block
 print("fine")

@@ -16,7 +16,12 @@ from orchestrator.sandboxes.base import Ending, ImageSource, SandboxSpec
 from tests.small_image import BASE
 
 PROGRAMS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "benign").glob("*.py"))}
-RAISED = {"torch_workers": {"threads": 2, "cpus": 2.0}, "torch_processes": {"cpus": 2.0}}
+LIMITS = {
+    "torch_workers": {"threads": 2, "cpus": 2.0},
+    "torch_processes": {"cpus": 2.0},
+    "much_memory": {"memory": 512 * 1024 * 1024},
+}
+"""What differs from the default limits. Less memory is filled sooner."""
 KINDS = ("threads", "many_processes", "torch_workers", "large_files", "database", "children")
 """What a sandbox can stand in the way of. The others play on docker with `make soak`; on runc, whose policy is one with
 docker's and whose sandboxes start sooner, all play."""
@@ -50,7 +55,7 @@ def test_there_are_programs_of_every_kind():
 def test_a_benign_program_passes(backend, images, run, policy, name):
     """It does what it wants to, ends by itself, and nothing is held against it."""
     image = images["torch" if name.startswith("torch") else "base"]
-    limits = replace(Limits(), **RAISED.get(name, {}))
+    limits = replace(Limits(), **LIMITS.get(name, {}))
     words = ("python3", "-I", "-c", START, PROGRAMS[name].read_text())
     sandbox_spec = SandboxSpec(replace(image, command=words), replace(policy, limits=limits), run, "job")
     sandbox, heard, deadline = backend.start(sandbox_spec), bytearray(), time.monotonic() + SECONDS
