@@ -18,6 +18,9 @@ from .conftest import CONTAINERS_IN_SOAK, IMAGE
 WORDS = pytest.mark.parametrize("backend", ["process"], indirect=True, scope="module")
 """For what a command says, wherever it plays: a replay in containers takes half a minute."""
 ACCUSED = {"defence_counter": "state", "defence_moody": "environment", "attack_own_chance": "chance"}
+BY_RATES = {name: kind for name, kind in ACCUSED.items() if name != "defence_counter"}
+"""The others' proof takes twenty sandboxes, and its replay as many: in containers only `make soak` plays that one."""
+SOAK = bool(os.environ.get("SPARRING_SOAK"))
 
 
 def sparring(*arguments: object):
@@ -25,10 +28,15 @@ def sparring(*arguments: object):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def accused_on(backend: str) -> dict[str, str]:
+    """Returns whom the round on a backend accuses, with the kind of each finding."""
+    return BY_RATES if backend == "docker" and not SOAK else ACCUSED
+
+
 @pytest.fixture(scope="module")
 def played(shared_lab):
     """A round with two cheats, an attack that draws its own chance, and honest players; and where it lies."""
-    players = ("attack_noop", "defence_honest", *ACCUSED)
+    players = ("attack_noop", "defence_honest", *accused_on(shared_lab.backend))
     changes = {"replay": {"attacks": 1.0}, "limits": {"classify_seconds": 5}}
     if shared_lab.backend == "docker":  # each replay begins with a copy of an image
         changes["replay"] |= {"power": 0.9, "cheat": 0.3}
@@ -54,20 +62,31 @@ def replay(results, out: Path, accused: str, *more: object):
 
 
 def test_the_round_has_its_findings(played) -> None:
-    """Both cheats and the attack are found for what they do; the honest are not, and have the planned power."""
+    """The cheats and the attack are found for what they do; the honest are not, and have the planned power."""
     results, _ = played
-    assert {found.submission: found.kind.value for found in results.findings} == ACCUSED
+    accused = accused_on(results.backend)
+    assert {found.submission: found.kind.value for found in results.findings} == accused
     assert {part.fresh_copy for part in results.replays} == {"yes" if results.backend == "docker" else "backend"}
     covered = {part.submission: part.achieved for part in results.replays}
     assert covered["defence_honest"] >= results.replay.power == (0.9 if results.backend == "docker" else 0.99)
-    for accused in ("defence_counter", "defence_moody"):
-        assert len(finding(results, accused).seeds) == len(finding(results, accused).steps)
+    for cheat in accused.keys() - {"attack_own_chance"}:
+        assert len(finding(results, cheat).seeds) == len(finding(results, cheat).steps)
 
 
-@pytest.mark.parametrize("accused", ACCUSED)
+@pytest.mark.parametrize("accused", BY_RATES)
 def test_a_finding_shows_again(played, accused) -> None:
     """In fresh sandboxes with the same image it shows again, for people and for machines, and nothing is written."""
-    results, out = played
+    check_that_it_shows_again(*played, accused)
+
+
+@CONTAINERS_IN_SOAK
+def test_a_proof_shows_again(played) -> None:
+    """The same of a sequence that changes an answer every time."""
+    check_that_it_shows_again(*played, "defence_counter")
+
+
+def check_that_it_shows_again(results, out: Path, accused: str) -> None:
+    """Asserts that a finding is reproduced as it is on record."""
     before = state(out)
     done = replay(results, out, accused, "--json")
     assert done.exit_code == 0, done.output
