@@ -1,7 +1,7 @@
 """A real browser for the tests: headless Chromium with its profile in a folder."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def lacking() -> str:
 
 
 @contextmanager
-def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> Iterator[webdriver.Chrome]:
+def browser(profile: Path, downloads: Path) -> Iterator[webdriver.Chrome]:
     """Runs a browser that has its profile in `profile` and saves files to `downloads` without a dialogue."""
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
@@ -47,7 +47,7 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
     options.add_argument("--disable-features=BackForwardCache")
     options.add_argument(f"--user-data-dir={profile}")
     options.add_argument("--window-size=1366,900")
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads), **preferences})
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "*")  # the driver listens on this machine

@@ -30,7 +30,7 @@ def running_browser(require, tmp_path_factory) -> webdriver.Chrome:
         require("chromium", reason)
     if not _browsers:
         folder = tmp_path_factory.mktemp("browser")
-        _browsers.append(_until_another_folder.enter_context(chromium.browser(folder / "profile", folder, {})))
+        _browsers.append(_until_another_folder.enter_context(chromium.browser(folder / "profile", folder)))
     return _browsers[0]
 
 

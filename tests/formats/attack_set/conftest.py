@@ -1,10 +1,8 @@
-"""Sheets of items to grade, and browsers to open their pages in."""
+"""Sheets of items to grade, and a browser to open their pages in."""
 
 import base64
 import io
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -58,18 +56,10 @@ def sheet_of(*tasks: GradingTask, practice: int = 0, **changes: object) -> Sheet
 
 
 @pytest.fixture(scope="module")
-def running_browser(require, tmp_path_factory) -> Iterator[Callable[[dict[str, object]], chromium.webdriver.Chrome]]:
-    """Returns `running_browser(preferences)`: the browser with those, which runs until the module's tests are done.
-
-    A browser takes seconds to start: more than most tests take in it.
-    """
+def running_browser(require, tmp_path_factory) -> Iterator[chromium.webdriver.Chrome]:
+    """A browser that runs until the module's tests are done: to start it takes longer than most tests take in it."""
     if reason := chromium.lacking():
         require("chromium", reason)
-    with ExitStack() as started:
-
-        @cache
-        def running(preferences: frozenset[tuple[str, object]]) -> chromium.webdriver.Chrome:
-            folder = tmp_path_factory.mktemp("browser")
-            return started.enter_context(chromium.browser(folder / "profile", folder, dict(preferences)))
-
-        yield lambda preferences: running(frozenset(preferences.items()))
+    folder = tmp_path_factory.mktemp("browser")
+    with chromium.browser(folder / "profile", folder) as driver:
+        yield driver

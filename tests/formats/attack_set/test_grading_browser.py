@@ -1,5 +1,6 @@
 """The grading page in a real browser, opened from a file."""
 
+import base64
 import io
 
 import numpy as np
@@ -17,15 +18,14 @@ from .rater import BACK, ENTER, LEFT, RIGHT, SPACE, TAB, Rater, said
 
 pytestmark = pytest.mark.slow  # each opens pages in a browser
 VALID, QUALITY = GradingTask.VALID, GradingTask.QUALITY
-WITHOUT_STORAGE = {"profile.default_content_setting_values.cookies": 2}
 
 
 @pytest.fixture
 def rater(running_browser, tmp_path):
-    """Returns `rater(sheet, preferences)`: a rater with the page open in a browser that has not seen it before."""
+    """Returns `rater(sheet)`: a rater with the page open in a browser that has not seen it before."""
 
-    def start(sheet, preferences=None) -> Rater:
-        person = Rater(running_browser(preferences or {}), sheet, tmp_path)
+    def start(sheet) -> Rater:
+        person = Rater(running_browser, sheet, tmp_path)
         chromium.start_afresh(person.driver, person.downloads)
         person.open()
         return person
@@ -346,8 +346,9 @@ def test_a_file_of_something_else_is_not_loaded(rater, tmp_path, changes, reason
 
 
 def test_a_browser_without_storage_is_told_so_before_the_start(rater) -> None:
-    """Grading works all the same, to the saved file."""
-    one = rater(sheet_of(QUALITY, QUALITY), preferences=WITHOUT_STORAGE)
+    """Grading works all the same, to the saved file. As `data:`, the page has no storage either."""
+    one = rater(sheet_of(QUALITY, QUALITY))
+    one.driver.get(f"data:text/html;base64,{base64.b64encode(one.page.read_bytes()).decode()}")
     one.await_screen("start")
     assert "This browser keeps nothing" in one.text("not-kept")
     one.press(ENTER)
