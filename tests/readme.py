@@ -2,6 +2,7 @@
 
 They are unchanged, but that the season is played in less time than with the file that `contest init` writes: on fewer
 pictures, with fewer sandboxes, without the attacks of many steps, and asking no question again.
+All commands of `sparring` but the first are forks of one process (see tests/forked_commands).
 """
 
 import os

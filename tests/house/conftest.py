@@ -74,7 +74,7 @@ def blocks_of(text: str) -> list[Block]:
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Path]:
-    """The socket of the process that forks the shells' commands."""
+    """The socket of the process that forks the commands of `sparring` in shells, all but the first of each shell."""
     with forked_commands.server(ROOT, {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}) as address:
         yield address
 
