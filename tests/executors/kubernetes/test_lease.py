@@ -53,7 +53,7 @@ def there(cluster: Cluster) -> bool:
 
 def test_a_lease_is_made_renewed_and_removed(cluster, api) -> None:
     """Times have six digits; none stays after a round, and the next holder need not wait."""
-    with Lease(api, NAME, "one", 0.4).acquire(quiet) as lease:
+    with Lease(api, NAME, "one", 3.0).acquire(quiet) as lease:  # a busy machine may pause its renewals for a second
         lease.ensure_held()
         first = spec(cluster)
         assert (first["holderIdentity"], first["leaseTransitions"]) == ("one", 0)
@@ -80,12 +80,12 @@ def test_a_lease_that_another_has_by_now_is_not_removed(cluster, api) -> None:
 @pytest.mark.slow
 def test_the_second_waits_while_the_first_renews(api) -> None:
     """However long that is; it says who has it, and it can be cancelled."""
-    with Lease(api, NAME, "first", 0.4).acquire(quiet) as first:
+    with Lease(api, NAME, "first", 3.0).acquire(quiet) as first:
         told: list[str] = []
         began = time.monotonic()
-        second = Lease(api, NAME, "second", 0.4)
+        second = Lease(api, NAME, "second", 3.0)
         with pytest.raises(Cancelled):
-            second.acquire(told.append, lambda: time.monotonic() - began > 1.2)
+            second.acquire(told.append, lambda: time.monotonic() - began > 4.0)
         assert (first.is_held, second.is_held) == (True, False)
         assert told[0] == "another controller, first, runs this round; this one goes on when that has ended"
 
@@ -191,7 +191,7 @@ def test_who_waits_outlasts_an_api_server_that_is_away(cluster, api, waiting) ->
     """For two minutes, whether another had it before or nobody: it says so, and takes it when the server is back."""
     first = Lease(api, NAME, "first", 30).acquire(quiet) if waiting else None
     told: list[str] = []
-    second = Lease(api.with_patience(0.05), NAME, "second", 0.4)
+    second = Lease(api.with_patience(0.05), NAME, "second", 3.0)
     cluster.faults.next(503, resource="leases", times=10**6)
     thread, errors = in_thread(lambda: second.acquire(told.append))
     wait(lambda: len(told) >= 3, "a controller that waits")
