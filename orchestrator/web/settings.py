@@ -209,7 +209,7 @@ _MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "allauth.usersessions.middleware.UserSessionsMiddleware",
+    "orchestrator.web.session_activity.note_activity",
     "orchestrator.web.middleware.translate_faults",
 ]
 _TEMPLATES = [

@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +93,33 @@ def test_other_sessions_are_ended_from_the_list(outbox):
     here.post("/account/sessions/")
     assert there.get("/account/").status_code == 302
     assert here.get("/account/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("minutes", "headers", "changed"),
+    [
+        (-60, {}, False),  # as if it had been used in an hour, however slow the machine is
+        (2, {}, True),
+        (-60, {"HTTP_USER_AGENT": "another browser"}, True),
+        (-60, {"REMOTE_ADDR": "192.0.2.7"}, True),
+    ],
+    ids=["used just now", "used before", "another browser", "another address"],
+)
+def test_the_use_of_a_session_is_noted_once_a_minute(contest, minutes, headers, changed):
+    """And at once if its address or its browser changes."""
+    from allauth.usersessions.models import UserSession
+    from django.utils import timezone
+
+    client = client_of(make_account("Ada"))
+    client.get("/account/")
+    noted = UserSession.objects.get()
+    UserSession.objects.update(last_seen_at=timezone.now() - timedelta(minutes=minutes))
+    before = UserSession.objects.get()
+    client.get("/account/", **headers)
+    after = UserSession.objects.get()
+    assert (after.last_seen_at != before.last_seen_at) == changed
+    assert after.user_agent == headers.get("HTTP_USER_AGENT", noted.user_agent)
+    assert after.ip == headers.get("REMOTE_ADDR", noted.ip)
 
 
 @pytest.mark.parametrize(
