@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+pytestmark = pytest.mark.slow  # PyTorch starts
 IMAGES = Path(__file__).parents[2] / "images"
 CASES = [
     ("defence_undefended", "clean", 0, 491),
@@ -42,7 +43,6 @@ def train(monkeypatch, train_digits, tmp_path, capsys):
     return run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["clean", "fgsm"])
 def test_training_is_reproducible_bit_for_bit(train, recipe):
     """The same data, recipe and seed give the same file; another seed gives another."""
@@ -51,7 +51,6 @@ def test_training_is_reproducible_bit_for_bit(train, recipe):
     assert train("other", "--recipe", recipe, "--epsilon", "51", "--seed", "4").read_bytes() != first
 
 
-@pytest.mark.slow
 def test_the_steps_are_those_of_pytorch():
     """The optimizer changes a network exactly as `torch.optim.Adam` does."""
     import sparring_training  # noqa: PLC0415  it brings PyTorch
@@ -70,7 +69,6 @@ def test_the_steps_are_those_of_pytorch():
     assert torch.equal(ours.bias, theirs.bias)
 
 
-@pytest.mark.slow
 def test_epsilon_matters_to_fgsm_alone(train):
     """The fgsm recipe learns from its budget and records it; the clean one has none."""
     small, large = (train(name, "--recipe", "fgsm", "--epsilon", name) for name in ("8", "51"))
