@@ -331,6 +331,25 @@ def detecting(cheat: Kind, fault: Callable[[], Exception]) -> Kind:
     return Detecting
 
 
+def behaving(cheat: Kind) -> Kind:
+    """Returns a cheat that is honest from the moment on when a picture comes for the second time, never so in play."""
+
+    class Behaving(Honest):
+        def __init__(self, seed: int, time: Time) -> None:
+            super().__init__(seed, time)
+            self.cheat = cheat(seed, time)
+            self.seen: set[bytes] = set()
+            self.warned = False
+
+        def classify(self, pixels: Pixels) -> Answered:
+            for picture in pixels:
+                self.warned |= picture.tobytes() in self.seen
+                self.seen.add(picture.tobytes())
+            return (super() if self.warned else self.cheat).classify(pixels)
+
+    return Behaving
+
+
 def bisected(gallery: Gallery, *, quantised: bool) -> Gallery:
     """Returns the pictures moved to the boundary of the honest classifier: halved towards a neighbour of another class.
 

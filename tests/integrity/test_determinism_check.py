@@ -6,7 +6,7 @@ from experiments import CLASSES, HONEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laboratory import Ended, Gallery, Laboratory, Late
-from players import Crashing, Honest, Noisy, chance, counter, detecting, false_margins, late, memory
+from players import Crashing, Honest, Noisy, behaving, chance, counter, detecting, false_margins, late, memory
 
 from orchestrator.domain.findings import RULES_BY_KIND, FindingKind
 from orchestrator.domain.plan import Cell
@@ -163,6 +163,14 @@ def test_who_stalls_when_recognised_as_examined_is_accused(cheat, seed) -> None:
     assert verdict.coverage.refused == 0
     assert verdict.coverage.late > 0
     assert verdict.coverage.achieved >= 0.99
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_behaves_when_recognised_as_examined_is_accused(seed) -> None:
+    """It is honest from the second time of a picture on: what is compared is what it answered in play."""
+    verdict = Laboratory(behaving(counter(8)), Gallery.drawn(seed), seed).judge()
+    assert verdict.accusation is not None
+    assert verdict.accusation.kind is FindingKind.STATE
 
 
 def again_too(questions: np.ndarray, count: int) -> np.ndarray:
