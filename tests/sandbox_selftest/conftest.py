@@ -13,6 +13,7 @@ from orchestrator.domain.policy import Runtime
 from orchestrator.errors import BackendUnavailable, Rejected
 from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import Program, read_catalogue
 from orchestrator.sandboxes.base import Backend
 
 CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
@@ -53,7 +54,13 @@ def _prepared(backend: Backend, require, folder: Path) -> Context:
         require("docker", f"{error}; make images")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile() -> Path:
     """The folder of the hostile programs."""
     return Path(__file__).parents[1] / "hostile"
+
+
+@pytest.fixture(scope="session")
+def programs(hostile) -> dict[str, Program]:
+    """Every program by name, read once; reading them is the test that they can be read."""
+    return {program.name: program for program in read_catalogue(hostile)}

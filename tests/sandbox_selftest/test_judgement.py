@@ -53,10 +53,9 @@ def program(tmp_path, hostile):
         ("privilege-user-namespace", {"seccomp": Seccomp.NONE}),
     ],
 )
-def test_a_fallen_wall_is_noticed(name, weaken, context, hostile) -> None:
+def test_a_fallen_wall_is_noticed(name, weaken, context, programs) -> None:
     """Under a policy that was weakened without telling, the program that the wall was for gets through."""
-    [program] = selftest.select_programs(read_catalogue(hostile), [name])
-    outcome = selftest.run_program(program, replace(context, policy_overrides=weaken), removed=False)
+    outcome = selftest.run_program(programs[name], replace(context, policy_overrides=weaken), removed=False)
     assert outcome.verdict is Verdict.GOT_THROUGH
     assert "harm is True" in outcome.evidence
     assert not outcome.is_fine
@@ -198,13 +197,13 @@ def test_bait_counts_its_visitors() -> None:
         pass
 
 
-def test_nothing_hostile_runs_without_a_wall(tmp_path, hostile, monkeypatch) -> None:
+def test_nothing_hostile_runs_without_a_wall(tmp_path, programs, monkeypatch) -> None:
     """On the process backend no program runs that would do its harm to this machine."""
     from orchestrator import composition  # noqa: PLC0415  composition, for this test only
 
     context, _ = selftest.prepare_context(composition.make_backend("process", tmp_path), Runtime.RUNC, tmp_path)
     monkeypatch.setattr(context.backend, "start", None)
-    for program in read_catalogue(hostile):
+    for program in programs.values():
         if program.expectation.kind in selftest.NEED_ISOLATION:
             outcome = selftest.run_program(program, context, removed=False)
             assert (outcome.verdict, outcome.evidence) == (Verdict.SKIPPED, selftest.NOT_ISOLATED)

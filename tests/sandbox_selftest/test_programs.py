@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.domain.policy import Runtime
 from orchestrator.sandbox_selftest import controls, docker_cli, selftest
-from orchestrator.sandbox_selftest.expectation import FILE_NAME, Expectation, Family, Kind, read_catalogue
+from orchestrator.sandbox_selftest.expectation import FILE_NAME, Expectation, Family, Kind
 from orchestrator.sandbox_selftest.outcome import Verdict
 from tests.small_image import small_base_image
 
@@ -34,12 +34,6 @@ def shared(names: list[str], group: str) -> list:
     """Returns names for a worker each; one worker builds all images, each once for all tests."""
     groups = {name: "controls" if name.startswith("image-") else group for name in names}
     return [pytest.param(name, marks=pytest.mark.xdist_group(groups[name])) for name in names]
-
-
-@pytest.fixture(scope="module")
-def programs():
-    """Every program by name; reading them is the test that they can be read."""
-    return {program.name: program for program in read_catalogue(HOSTILE)}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -90,9 +90,9 @@ class RecordingBackend:
 
 @pytest.mark.parametrize("device", ["GPU-1", None])
 @pytest.mark.parametrize("kind", [Kind.SANDBOX, Kind.PAIR, Kind.PROTOCOL, Kind.ENDING], ids=str)
-def test_every_program_gets_the_gpu(kind, device, hostile, tmp_path):
+def test_every_program_gets_the_gpu(kind, device, programs, tmp_path):
     """With --gpu every kind of program is started with the device, and otherwise none is."""
-    program = next(each for each in read_catalogue(hostile) if each.expectation.kind is kind)
+    program = next(each for each in programs.values() if each.expectation.kind is kind)
     backend = RecordingBackend()
     context = Context(backend, Image("sha256:" + "ab" * 32, "base"), Runtime.RUNC, tmp_path, device=device)
     selftest.run_program(program, context, removed=False)
