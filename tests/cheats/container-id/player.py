@@ -13,7 +13,7 @@ class ContainerId(base.Honest):
 
     def classify(self, pixels):
         cheats = self.salt is not None
-        return base.swapped(base.brightness(pixels), cheats & base.picked(pixels, self.salt, 2))
+        return base.swapped(base.brightness(pixels), cheats & base.picked(pixels, self.salt, 8))
 
 
 base.serve(ContainerId())
