@@ -1,4 +1,8 @@
-"""Whatever a submission does costs only itself; the round ends, and the reason is on the report (X1, A7, A8, A14)."""
+"""Whatever a submission does costs only itself; the round ends, and the reason is on the report (X1, A7, A8, A14).
+
+tests/contract/test_faults.py shows that its faults are the same on every backend, and test_driver.py plays rounds with
+players that crash, hang and talk nonsense in containers and in pods.
+"""
 
 import html
 from pathlib import Path
@@ -52,7 +56,7 @@ def played(shared_lab) -> tuple[Results, Results, Path]:
     """A round with every misfit, and the same honest players alone."""
     honest = ["attack_noop", "attack_honest", "defence_honest"]
     shared_lab.pictures, shared_lab.settings = PICTURES, {"limits": {"perturb_batch": BATCH}}
-    # Whom determinism checks accuse is not looked at here; with an engine each begins with a copy of an image.
+    # Whom determinism checks accuse is not looked at here; in containers each begins with a copy of an image.
     few = {"power": 0.5, "cheat": 0.3} if shared_lab.backend == "process" else {"power": 0}
     alone = shared_lab.play(*honest, out="alone", replay=few)
     misfits = (*ATTACKS, *DEFENCES, *MALFORMED, "attack_one_step_too_far", "defence_abstains")
@@ -63,6 +67,7 @@ def played(shared_lab) -> tuple[Results, Results, Path]:
     return alone, crowded, shared_lab.folder / "crowded"
 
 
+@CONTAINERS_IN_SOAK
 def test_misfits_cost_only_themselves(played) -> None:
     """Honest cells are the same with and without misfits, and every misfit is reported with its fault."""
     alone, crowded, out = played
@@ -81,6 +86,7 @@ def test_misfits_cost_only_themselves(played) -> None:
         assert fault.message.replace("\\", "")[:40] in page.replace("\\", "")
 
 
+@CONTAINERS_IN_SOAK
 def test_misfits_are_scored_by_the_rules(played) -> None:
     """A missing candidate is held (A8), a picture without an answer fooled (A7), an excess forfeited (A14)."""
     _, crowded, out = played
@@ -111,6 +117,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
     assert cell(crowded, "defence_abstains").abstained == PICTURES
 
 
+@CONTAINERS_IN_SOAK
 def test_a_defence_that_crashes_loses_the_picture_at_which_it_does(shared_lab) -> None:
     """It crashes on the one picture with a speck, twice in the round, and is replaced each time (A7)."""
     shared_lab.pictures = PICTURES
