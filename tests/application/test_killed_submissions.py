@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,23 +10,22 @@ import pytest
 from orchestrator.application.contests import season_rounds
 from orchestrator.domain import contest_events
 
+from . import forked_command
 from .conftest import HOW
 
-CHILD = Path(__file__).with_name("submit_and_die.py")
 KILLS = 60 if os.environ.get("SPARRING_SOAK") else 4
 SEED = 11
 
 
 def submit_until_killed(cup, folder: Path, team: str, number: int) -> int:
     """Submits a folder, killed at the n-th change to files; returns how many there were, 0 where it was killed."""
-    told = cup.path / "told"
-    words = [sys.executable, str(CHILD), str(cup.folder.path), str(folder), team, str(number), str(told)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if number:
-        assert done.returncode == -signal.SIGKILL, (number, done.stderr)
-        return 0
-    assert done.returncode == 0, done.stderr
-    return int(told.read_text())
+    log = cup.path / "log"
+    words = ["submit", str(cup.folder.path), str(folder), "--team", team, "--task", "quarters"]
+    status, moments = forked_command.run_until_killed(
+        [*words, "--backend", "process", "--allow-unisolated"], number, log
+    )
+    assert status == (-signal.SIGKILL if number else 0), (number, log.read_text())
+    return moments
 
 
 def kept(cup) -> set[str]:

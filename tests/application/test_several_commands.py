@@ -1,7 +1,6 @@
 """Several commands at one contest: nothing holds it longer than an entry takes, and its chain stays whole."""
 
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -28,22 +27,29 @@ from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.process import folder_snapshot
 from tests import postgresql
 
+from . import forked_command
 from .conftest import HOW
 
 MANY = 4
+
+
+def add_teams_at_once(cup) -> None:
+    """Adds a team in each of four processes that start together, and waits for their ends, which are with 0."""
+    logs = [cup.path / f"log-{n}" for n in range(MANY)]
+    words = ["team", "add", str(cup.folder.path)]
+    started = [
+        forked_command.start([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], log) for n, log in enumerate(logs)
+    ]
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0] * MANY, [log.read_text() for log in logs]
 
 
 @pytest.mark.slow
 def test_four_commands_at_once(cup) -> None:
     """Four processes add a team each, at once: all are there, in one whole chain."""
     before = len(cup.entries())
-    words = [sys.executable, "-m", "orchestrator", "team", "add", str(cup.folder.path)]
-    started = [
-        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], stderr=subprocess.PIPE)
-        for n in range(MANY)
-    ]
-    ends = [(process.communicate()[1], process.returncode) for process in started]
-    assert [code for _, code in ends] == [0] * MANY, ends
+    add_teams_at_once(cup)
     added = cup.acts(contest_events.TeamAdded)[-MANY:]
     assert {act.team for act in added} == {f"T{n}" for n in range(MANY)}
     assert len(cup.entries()) == before + MANY
@@ -194,13 +200,7 @@ def test_four_commands_at_once_in_a_database(empty, database_url) -> None:
     """The same in PostgreSQL: each command finds the ledger by the contest's folder."""
     empty.write()
     seasons.open_contest(empty.folder.path, "desk", empty.clock, database=database_url)
-    words = [sys.executable, "-m", "orchestrator", "team", "add", str(empty.folder.path)]
-    started = [
-        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], stderr=subprocess.PIPE)
-        for n in range(MANY)
-    ]
-    ends = [(process.communicate()[1], process.returncode) for process in started]
-    assert [code for _, code in ends] == [0] * MANY, ends
+    add_teams_at_once(empty)
     assert {act.team for act in empty.acts(contest_events.TeamAdded)} == {f"T{n}" for n in range(MANY)}
     assert not (empty.folder.path / "contest.sqlite").exists()
     assert (empty.folder.path / "database.json").stat().st_mode & 0o077 == 0

@@ -33,9 +33,9 @@ from orchestrator.errors import SandboxLost, UsageError
 from orchestrator.files import UNFINISHED_PREFIX
 from orchestrator.intake import package_writer
 
+from . import forked_command
 from .conftest import HOW
 
-CHILD = Path(__file__).with_name("work_and_die.py")
 KILLS = 40 if os.environ.get("SPARRING_SOAK") else 3
 MANY = 10
 SEED = 17
@@ -183,14 +183,10 @@ def test_a_signal_ends_a_worker_that_waits(cup, number) -> None:
 
 def spawn(cup, number: int = 0) -> int:
     """Works once in a process of its own, killed at the n-th change to files; returns how many there were."""
-    told = cup.path / "told"
-    words = [sys.executable, str(CHILD), str(cup.folder.path), str(number), str(told)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if number:
-        assert done.returncode in (-signal.SIGKILL, 0), (number, done.stderr)
-        return 0
-    assert done.returncode == 0, done.stderr
-    return int(told.read_text())
+    log = cup.path / "log"
+    status, moments = forked_command.run_until_killed(["work", str(cup.folder.path), *WORDS], number, log)
+    assert status == 0 or (number and status == -signal.SIGKILL), (number, log.read_text())
+    return moments
 
 
 @pytest.mark.slow
@@ -215,14 +211,13 @@ def test_a_worker_killed_at_any_moment_answers_every_arrival_once(cup) -> None:
 def test_a_round_goes_on_after_a_killed_worker(cup) -> None:
     """The next worker plays what was left, and closes the request."""
     asked = request(cup)
-    words = [sys.executable, "-m", "orchestrator", "work", str(cup.folder.path), *WORDS]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = forked_command.start(["work", str(cup.folder.path), *WORDS], cup.path / "log")
     until = time.monotonic() + 60
-    while not _has_finished_step(cup) and process.poll() is None:
+    while not _has_finished_step(cup) and process.is_alive():
         assert time.monotonic() < until
         time.sleep(0.05)
     process.kill()
-    process.wait()
+    process.join()
     before = len(cup.round_entries("initial"))
     work(cup)
     assert [act.request for act in cup.acts(contest_events.RoundRequestClosed)] == [asked]
@@ -264,22 +259,18 @@ def arrive_in_pairs(crowd, number: int) -> str:
 def test_two_workers_answer_many_arrivals_once_each(crowd) -> None:
     """Whichever of them does it: each is answered once, and the numbers are those of the arrivals."""
     ids = [arrive_in_pairs(crowd, number) for number in range(MANY)]
-    words = [sys.executable, "-m", "orchestrator", "work", str(crowd.folder.path), *WORDS[1:]]
     logs = [crowd.path / f"log-{number}" for number in range(2)]
-    workers = []
-    for log in logs:
-        with log.open("w") as out:
-            workers.append(subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True))
+    workers = [forked_command.start(["work", str(crowd.folder.path), *WORDS[1:]], log) for log in logs]
     until = time.monotonic() + 400
     while (waits := len(answers(crowd)) < len(ids)) or min(received(logs)) == 0:
         assert time.monotonic() < until
         if not waits:  # one of them was faster than the other one started
             ids.append(arrive_in_pairs(crowd, len(ids)))
         time.sleep(0.3)
-    for process in workers:
+    for process, log in zip(workers, logs, strict=True):
         process.terminate()
-        _, error = process.communicate(timeout=60)
-        assert process.returncode == 0, error
+        process.join(60)
+        assert process.exitcode == 0, log.read_text()
     assert sorted(answers(crowd)) == sorted(ids)
     assert sum(received(logs)) == len(ids)
     with crowd.desk() as desk:

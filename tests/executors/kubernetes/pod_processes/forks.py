@@ -1,7 +1,6 @@
 """Drivers as forks of one process that has made a driver's imports, which would take half a second for each of them."""
 
 import ctypes
-import multiprocessing
 import os
 import runpy
 import signal
@@ -10,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.executors.kubernetes.pod_processes.enter import called, restrict
+from tests.forkserver import CONTEXT
 
 CLONE_NEWNS, CLONE_NEWPID, MS_REC, MS_PRIVATE, PR_SET_PDEATHSIG = 0x20000, 0x20000000, 0x4000, 0x40000, 1
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.executors.kubernetes.pod_processes.preloaded"])
 
 
 class Fork:

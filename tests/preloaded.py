@@ -1,6 +1,6 @@
-"""The imports of a driver, also those that it makes while it plays, for the process from which `forks` makes drivers.
+"""The imports of commands and of drivers, also those that they make later, for the process that `forkserver` forks.
 
-Whatever is missing here, each driver imports by itself.
+Whatever is missing here, each command or driver imports by itself.
 """
 
 # ruff: noqa: F401
@@ -11,8 +11,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported, 
 import structlog
 
 import orchestrator.application.rounds.pod_driver
+import orchestrator.cli.app
 import orchestrator.cli.pod
 import orchestrator.formats.tournament.format
 import orchestrator.integrity.determinism_check
 import orchestrator.sandboxes.pod.pod_sandbox
+import orchestrator.sandboxes.process.backend
 import tests.executors.kubernetes.pod_processes.forks
