@@ -25,4 +25,8 @@ class ImageBackend:
 
     def _known_image(self) -> Image | None:
         """Returns an image of Sparring's, to compare others with or to run the probe in; None if there is none."""
+        # By its name first: an engine with many images takes long to list them.
+        base = self._images.image(self_probe.PREFERRED_IMAGE)
+        if base is not None:
+            return Image(digest=base["Id"], name=self_probe.PREFERRED_IMAGE)
         return self_probe.choose_image(self._images.images(self_probe.PROBE_IMAGE_PATTERN))

@@ -14,7 +14,8 @@ from orchestrator.sandboxes.base import Check, CheckStatus, Ending, Exit, Image,
 
 PROBE_IMAGE_PATTERN = "sparring/*"
 """The images in which the probe program may run."""
-_PREFERRED_IMAGE = "sparring/base:cpu"
+PREFERRED_IMAGE = "sparring/base:cpu"
+"""The image in which the probe program runs if there is one."""
 PROBE_LIMITS = replace(Limits(), memory=64 * 1024**2, pids=32, tmp=1024**2, shm=1024**2, files=64)
 WAIT_COMMAND = ("python3", "-I", "-S", "-c", "import sys; sys.stdin.read()")
 """A command that does nothing until it is stopped."""
@@ -68,13 +69,11 @@ for _ in range(256):
 
 
 def choose_image(images: Sequence[Mapping[str, Any]]) -> Image | None:
-    """Returns an image for the probe: the base image if there is one, otherwise any of Sparring's, or None."""
-    candidates = sorted(
-        (tag != _PREFERRED_IMAGE, tag, image["Id"]) for image in images for tag in image.get("RepoTags") or []
-    )
+    """Returns the first of some images by name, for the probe; None if there is none."""
+    candidates = sorted((tag, image["Id"]) for image in images for tag in image.get("RepoTags") or [])
     if not candidates:
         return None
-    return Image(digest=candidates[0][2], name=candidates[0][1])
+    return Image(digest=candidates[0][1], name=candidates[0][0])
 
 
 def probe_spec(image: Image) -> SandboxSpec:

@@ -87,7 +87,7 @@ def test_an_image_with_a_name_is_never_taken_for_a_copy(backend):
     class Labelled:
         """An engine with two images that bear the label."""
 
-        def images_with_label(self, label):
+        def nameless_images(self, label):
             """Returns them."""
             return [
                 {"Id": "sha256:named", "RepoTags": ["team/entry:1"], "Labels": {label: "run"}},

@@ -145,9 +145,7 @@ class DockerBackend(ImageBackend):
         spec = pipe_folders.probe_spec(image, runtime)
         try:
             self._pipes.install(pipe_folders.read_shell(self._engine, image, inspection_labels()))
-            sandbox = self._create_sandbox(
-                spec, replace(self._engine.host(), masked_paths=masked_paths.masked_paths()), fifos=True
-            )
+            sandbox = self._create_sandbox(spec, self._host(spec), fifos=True)
         except (StartFailedError, PolicyNotAppliedError, UnseenFileError) as error:
             raise FifosRefusedError(f"a container with FIFOs cannot be started: {error}") from error
         try:

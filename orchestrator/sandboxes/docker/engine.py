@@ -202,10 +202,10 @@ class DockerEngine:
         with engine_errors("listing containers"):
             return {container["Id"] for container in self.connect()[0].containers(all=True)}
 
-    def images_with_label(self, label: str) -> list[Mapping[str, Any]]:
-        """See `CopyEngine.images_with_label`."""
+    def nameless_images(self, label: str) -> list[Mapping[str, Any]]:
+        """See `CopyEngine.nameless_images`."""
         with engine_errors("listing images"):
-            return list(self.connect()[0].images(filters={"label": label}))
+            return list(self.connect()[0].images(filters={"label": label, "dangling": True}))
 
     def inspect(self, container: str) -> Mapping[str, Any] | None:
         """Returns the engine's description of a container, None if there is no such container."""

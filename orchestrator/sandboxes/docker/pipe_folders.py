@@ -11,7 +11,7 @@ import tarfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from orchestrator.sandboxes.linux import owned_folders
 from orchestrator.sandboxes.self_probe import PROBE_LIMITS
 
 _log = get_logger()
-_RUNNER_IMAGES = "sparring/runner"
+_RUNNER_IMAGE = "sparring/runner:cpu"
 _SHELL_IN_IMAGE = "/opt/runner/sh"
 _MAX_ARCHIVE_BYTES = 16 * 1024 * 1024
 _PROBE_LINE = b"sparring-fifos\n"
@@ -42,10 +42,10 @@ class FifosRefusedError(Exception):
 
 
 class ShellEngine(Protocol):
-    """The engine's calls that `read_shell` uses. Each raises SandboxLost if the engine fails."""
+    """The engine's calls that `find_runner` and `read_shell` use. Each raises SandboxLost if the engine fails."""
 
-    def images(self, pattern: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the images whose name matches a pattern."""
+    def image(self, reference: str) -> Mapping[str, Any] | None:
+        """Returns the engine's description of an image, None if it has no such image."""
         ...
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
@@ -128,10 +128,10 @@ def answers(sandbox: Sandbox) -> bool:
 
 def find_runner(engine: ShellEngine) -> Image:
     """Returns the runner's image. Raises FifosRefusedError if the engine has none."""
-    images = engine.images(_RUNNER_IMAGES)
-    if not images:
-        raise FifosRefusedError("there is no image sparring/runner, which contains the static shell")
-    return Image(digest=str(images[0]["Id"]), name=_RUNNER_IMAGES)
+    image = engine.image(_RUNNER_IMAGE)
+    if image is None:
+        raise FifosRefusedError(f"there is no image {_RUNNER_IMAGE}, which contains the static shell")
+    return Image(digest=str(image["Id"]), name=_RUNNER_IMAGE)
 
 
 def read_shell(engine: ShellEngine, image: Image, labels: Mapping[str, str]) -> bytes:

@@ -62,8 +62,8 @@ class CopyEngine(Protocol):
         """Removes a container; does nothing if there is no such container."""
         ...
 
-    def images_with_label(self, label: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the images that have a label."""
+    def nameless_images(self, label: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the images that have a label and neither a name nor an image built on them."""
         ...
 
 
@@ -102,7 +102,7 @@ def remove_copy(engine: CopyEngine, image_id: str) -> None:
 
 def find_copies(engine: CopyEngine, label: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yields the id and the labels of every copy with a label. An image with a name is not such a copy."""
-    for image in engine.images_with_label(label):
+    for image in engine.nameless_images(label):
         if not [name for name in image.get("RepoTags") or () if name != "<none>:<none>"]:
             yield str(image["Id"]), image.get("Labels") or {}
 
