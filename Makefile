@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # The organizers' baselines run with the same versions here as in their images.
 LOCKS := -c images/_base/requirements.lock -c images/attack_cw_l2/requirements.lock
 INSTALL := $(BIN)/python tools/install.py
+# What players import; training adds torch._dynamo. Players write no bytecode, so each would compile it again: importing it once
+# after the installation writes it. Compiling all that is installed would take ten times as long.
+OF_PLAYERS := foolbox, gradient_attacks, sparring_torch
 OUT ?= demo
 # Half of the time a test waits for other processes, so there are more workers than processors.
 WORKERS ?= 4
@@ -84,10 +87,9 @@ $(VENV)/bin/pip: | $(VENV)/bin/python
 	PIP_EXTRA_INDEX_URL=" " $(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip uv 2>/dev/null || \
 	{ $(BIN)/python -m ensurepip --default-pip >/dev/null && $(BIN)/python -m pip install --quiet --no-compile --upgrade pip uv; }
 
-# Only what the demo imports is compiled: compiling all that is installed took a third of the time. Players write no bytecode.
 $(VENV)/.demo: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
 	$(INSTALL) $(LOCKS) -e '.[demo]'
-	PYTHONPATH=images/_base/python $(BIN)/python -c 'import foolbox, gradient_attacks, sparring_torch' & \
+	PYTHONPATH=images/_base/python $(BIN)/python -c 'import $(OF_PLAYERS)' & \
 	$(BIN)/python -c 'import orchestrator.cli.rounds' && wait $$!
 	touch $@
 
@@ -95,8 +97,7 @@ $(VENV)/.docs: pyproject.toml images/_base/requirements.lock | $(VENV)/bin/pip
 	$(INSTALL) -c images/_base/requirements.lock -e '.[docs]'
 	touch $@
 
-# Players write no bytecode, so the packages that they may import are compiled. The rest compiles when it is first imported.
 $(VENV)/.dev: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/pip
 	$(INSTALL) $(LOCKS) -e '.[dev]'
-	$(BIN)/python -m compileall -qq -j 0 -x '/(kubernetes|tests)/' $(VENV)/lib || true  # some carry files that are no Python 3
+	PYTHONPATH=images/_base/python $(BIN)/python -c 'import $(OF_PLAYERS), torch._dynamo'
 	touch $@ $(VENV)/.demo $(VENV)/.docs
