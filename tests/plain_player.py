@@ -5,5 +5,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
 FILES = (TESTS / "bundles" / "players" / "player.py", PROTOCOL)
-BEHAVIOURS = ("honest", "noop", "constant")
-"""The behaviours that it shares with the players of tests/e2e/."""
+BEHAVIOURS = (
+    *("honest", "noop", "constant", "chance", "crashes"),
+    *("counter", "moody", "raw_label", "own_chance"),
+)
+"""The behaviours for which tests of whole rounds take this player and not the one of tests/e2e/."""

@@ -104,7 +104,7 @@ class Lab:
     def _image(self, side: str, behaviour: str) -> str:
         tag = f"{IMAGE}:{side}-{behaviour}"
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        base = small_base_image(numpy=not self._is_plain(behaviour))
+        base = small_base_image(numpy=PLAYER in self._files(behaviour))
         recipe = f"FROM {base}\nCOPY *.py /player/\nCMD {command}\n"
         context = Path(tempfile.mkdtemp(dir=self.folder))
         self._copy_player(behaviour, context)
@@ -117,13 +117,15 @@ class Lab:
         )
         return tag
 
-    def _is_plain(self, behaviour: str) -> bool:
-        """Returns whether a player without NumPy behaves like this."""
-        return self.player == PLAYER and behaviour in plain_player.BEHAVIOURS
+    def _files(self, behaviour: str) -> tuple[Path, ...]:
+        """Returns a player's files. Only one with a behaviour that no faster player has imports NumPy."""
+        if self.player != PLAYER:
+            return self.player, plain_player.PROTOCOL
+        return plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (PLAYER,)
 
     def _copy_player(self, behaviour: str, folder: Path) -> None:
-        for file in plain_player.FILES if self._is_plain(behaviour) else (self.player,):
-            shutil.copy(file, folder / ("protocol.py" if file.stem == "protocol" else "player.py"))
+        for file in self._files(behaviour):
+            shutil.copy(file, folder / ("protocol.py" if file == plain_player.PROTOCOL else "player.py"))
 
 
 def quarters(count: int) -> dict[str, Any]:

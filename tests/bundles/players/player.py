@@ -1,4 +1,4 @@
-"""A player for tests of bundles: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter.
+"""A player for tests of rounds and bundles: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter.
 
 It needs only protocol.py, from images/templates/bare/, because tests start hundreds of it, and importing NumPy would
 take most of their time.
@@ -29,11 +29,17 @@ def brightest(picture, shape):
     return sums.index(max(sums))
 
 
+def drawn():
+    """Returns a random label that no seed decides."""
+    return os.urandom(1)[0] % 4
+
+
 class Attacker:
     """Moves as much brightness as the budget allows from the brightest quarter to the next.
 
     With the behaviour `tells`, it writes the labels to its log and into a fault. With `far`, it exceeds the budget in
-    its first batch, and sends a wrong shape and a wrong type in later ones.
+    its first batch, and sends a wrong shape and a wrong type in later ones. With `crashes`, it ends at its second
+    batch; with `own_chance`, it takes random labels for the true ones.
     """
 
     batches = 0
@@ -42,6 +48,10 @@ class Attacker:
         """Sends candidates for all pictures in one message."""
         self.batches += 1
         labels, shape, kind = question["labels"], question["shape"], "u8"
+        if behaviour == "crashes" and self.batches == 2:
+            os._exit(3)
+        if behaviour == "own_chance":
+            labels = [drawn() for _ in labels]
         told = ",".join(str(label) for label in labels)
         if behaviour == "tells":
             print(f"LABELS {told}", file=sys.stderr, flush=True)
@@ -75,22 +85,36 @@ class Attacker:
 
 
 class Defender:
-    """Answers with the brightest quarter, or as its behaviour says."""
+    """Answers with the brightest quarter, or as its behaviour says.
+
+    With `crashes`, it ends where the first value is 255. With `counter`, its answers change after every eighth
+    question; with `moody`, they depend on what it drew at its start.
+    """
+
+    asked = 0
+    mood = os.urandom(64)
 
     def answer(self, question, pictures):
         """Sends a label for each picture."""
-        if behaviour == "dies" and pictures[0][0] % 7 == 0:
+        self.asked += 1
+        first = pictures[0][0]
+        if (behaviour == "dies" and first % 7 == 0) or (behaviour == "crashes" and first == 255):
             os._exit(3)
-        labels = [self.label(brightest(picture, question["shape"][1:])) for picture in pictures]
+        labels = [self.label(brightest(picture, question["shape"][1:]), picture) for picture in pictures]
         write({"type": "answers", "id": question["id"], "labels": labels})
 
-    def label(self, found):
-        """Returns the answer for the brightest quarter that was found."""
-        if behaviour == "constant":
-            return 0
+    def label(self, found, picture):
+        """Returns the answer for a picture and the brightest quarter that was found in it."""
         if behaviour == "abstains" and found == 1:
             return None
-        return int.from_bytes(os.urandom(1), "big") % 4 if behaviour == "chance" else found
+        answers = {
+            "constant": lambda: 0,
+            "chance": drawn,
+            "counter": lambda: (found + self.asked // 8) % 4,
+            "moody": lambda: self.mood[sum(picture) % 64] % 4,
+            "raw_label": lambda: 99,
+        }
+        return answers.get(behaviour, lambda: found)()
 
 
 player = Attacker() if side == "attack" else Defender()

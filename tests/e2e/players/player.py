@@ -1,6 +1,7 @@
 """A small player for whole-round tests: `player.py SIDE BEHAVIOUR`. Most behaviours break a rule on purpose.
 
-The task is to find the brightest quarter of a picture; see the `quarters` fixture.
+Those for which no NumPy is needed are in tests/bundles/players/player.py. The task is to find the brightest quarter of
+a picture; see the `quarters` fixture.
 """
 
 import os
@@ -36,7 +37,6 @@ if behaviour.startswith("raw_"):
     # The helper would refuse these itself. They are sent without it, so that the orchestrator has to detect them.
     sparring_player._pixels = lambda value, shape: np.ascontiguousarray(value)
     sparring_player._Speaker._send_candidates = sent
-    sparring_player._labels = lambda value, count, classes: value
 
 
 def quarters(pixels):
@@ -66,8 +66,6 @@ class Attacker(Attack):
             time.sleep(600)
         if behaviour in ("wrong_shape", "raw_shape", "raw_type", "raw_nan"):
             return self.malformed(pixels)
-        if behaviour == "own_chance":
-            return self.honest(pixels, [os.urandom(1)[0] % 4 for _ in pixels], self.epsilon)
         if behaviour == "half":
             return self.half(pixels, labels)
         if behaviour == "one_step_too_far":
@@ -98,7 +96,6 @@ class Defender(Defence):
     """The honest behaviour answers the brightest quarter."""
 
     asked = 0
-    mood = os.urandom(64)
 
     def load(self, task):
         self.chance = np.random.default_rng(task.seed)
@@ -122,13 +119,9 @@ class Defender(Defence):
     def told(self, labels, pixels):
         answers = {
             "nonsense": lambda label, picture: 99,
-            "raw_label": lambda label, picture: 99,
             "abstains": lambda label, picture: None,
-            "constant": lambda label, picture: 0,
-            "chance": lambda label, picture: os.urandom(1)[0] % 4,
             "dice": lambda label, picture: int(self.chance.integers(4)),
             "counter": lambda label, picture: (int(label) + self.asked // 8) % 4,
-            "moody": lambda label, picture: self.mood[int(picture.sum()) % 64] % 4,
         }
         return list(map(answers[behaviour], labels, pixels)) if behaviour in answers else labels
 
