@@ -1,6 +1,7 @@
 """The contest of examples/query, smaller: attacks that query two defences, from the file to the record (X6)."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,23 +19,60 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ATTACKS = ("square", "spsa", "rays", "hopskipjump")
 DEFENCES = ("undefended", "neighbours")
 PICTURES, QUERIES = 8, 150
+NETWORK = "../../images/defence_undefended"
+LINEAR = """
+from sparring_player import Defence, serve
+# isort: split
+from pathlib import Path
+import numpy as np
+
+class Linear(Defence):
+    scores = True
+
+    def load(self, task):
+        with np.load(Path(__file__).with_name("model.npz")) as model:
+            self.weights, self.biases = model["weights"], model["biases"]
+
+    def classify(self, pixels):
+        values = pixels.reshape(len(pixels), -1).astype(np.float32) @ self.weights.T + self.biases
+        return values.argmax(axis=1), values.astype(np.float32)
+
+serve(Linear())
+"""
+"""The linear model of examples/tournament/."""
 
 
-@pytest.fixture(scope="module")
-def contest(tmp_path_factory) -> Contest:
-    """The example with fewer pictures and queries, and without replays."""
+@pytest.fixture(scope="module", params=["linear", pytest.param("network", marks=pytest.mark.soak)])
+def contest(request, tmp_path_factory) -> Contest:
+    """The example with fewer pictures and queries, and without replays.
+
+    PyTorch starts for each attack, so `undefended` is a linear model that gives scores too. In the soak tests it is the
+    example's network.
+    """
+    folder = tmp_path_factory.mktemp("queries")
     text = (EXAMPLES / "query" / "contest.yaml").read_text("utf-8")
     for old, new in (
         ("first: 20", f"first: {PICTURES}"),
         ("queries: 500", f"queries: {QUERIES}"),
         ("replay: {power: 0.9, cheat: 0.1}", "replay: {power: 0}"),
+        (NETWORK, NETWORK if request.param == "network" else str(linear(folder / "undefended"))),
     ):
         assert old in text
         text = text.replace(old, new)
     text = re.sub(r"folder: ([^,}]*)", lambda found: f"folder: {(EXAMPLES / 'query' / found[1]).resolve()}", text)
-    path = tmp_path_factory.mktemp("queries") / "contest.yaml"
+    path = folder / "contest.yaml"
     path.write_text(text, "utf-8")
     return Contest(path)
+
+
+def linear(folder: Path) -> Path:
+    """Makes the folder of the linear model."""
+    folder.mkdir()
+    shutil.copy(EXAMPLES / "tournament" / "players" / "model.npz", folder)
+    (folder / "player.py").write_text(LINEAR.strip() + "\n", "utf-8")
+    manifest = "sparring: 1\nname: undefended\nside: defence\nimage: test/linear\ncommand: [python, player.py]\n"
+    (folder / "submission.yaml").write_text(manifest, "utf-8")
+    return folder
 
 
 def play(contest: Contest, out: Path) -> RoundView:
@@ -52,9 +90,9 @@ def played(contest, tmp_path_factory) -> RoundView:
 
 @pytest.fixture(scope="module")
 def played_again(contest, tmp_path_factory) -> RoundView:
-    """Another play, with another secret and the same seed, of the neighbours alone: the network starts slowly."""
+    """Another play, with another secret and the same seed, of the neighbours alone."""
     folder = tmp_path_factory.mktemp("again")
-    text = re.sub(r"  - {folder: [^,}]*_undefended\b.*\n", "", contest.path.read_text("utf-8"))
+    text = re.sub(r"  - {folder: [^,}]*undefended}\n", "", contest.path.read_text("utf-8"))
     (folder / "contest.yaml").write_text(text.replace("baselines:\n\n", "rules: {clean_floor: null}\n"), "utf-8")
     return play(Contest(folder / "contest.yaml"), folder / "round")
 
@@ -79,7 +117,7 @@ def test_an_attack_keeps_its_queries_and_its_budget(played, attack, defence) -> 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_fools_more_than_clean_pictures_do(played, contest, attack) -> None:
-    """On the undefended network. Whoever was misread within the budget while it was asked is misread in judgement."""
+    """On the defence with scores. Whoever was misread within the budget while it was asked is misread in judgement."""
     assert fooled(played, contest, "undefended", attack) > fooled(played, contest, "undefended", None)
     for defence in DEFENCES:
         asked = played.query_record(Cell(defence, attack))
