@@ -38,7 +38,7 @@ class Trial:
         gallery = Gallery.drawn(seed, cells=self.cells, pictures=self.pictures)
         lab = Laboratory(kind, gallery, seed, isolation=self.isolation, design=SamplingDesign(power=power))
         play = lab.play()
-        honest = Laboratory(players.Honest, gallery, seed).ask(play.rows[:, :2], 1)
+        honest = Laboratory(players.Honest, gallery, seed).ask(play.rows[:, :2], len(play.rows))
         changed = int((play.rows[:, 2] != honest.answers).sum())
         if changed != self.changed or 100 * changed != len(play.rows):
             raise ValueError(f"the cheat changed {changed} of {len(play.rows)} answers instead of {self.changed}")

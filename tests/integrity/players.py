@@ -168,7 +168,7 @@ class Cheat(Honest):
         """Returns the honest classes but for some."""
         self.asked += 1
         scores, where = self.scored(pixels), self.changes(pixels)
-        if not where.any():  # nearly always, so second-best classes are not looked for
+        if not np.count_nonzero(where):  # nearly always, so second-best classes are not looked for
             return Answered(best(scores))
         order = np.argsort(scores, axis=1)
         return Answered(np.where(where, order[:, -2], order[:, -1]).astype(np.int32))
