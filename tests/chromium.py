@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ PATIENCE = 120
 FILES = "file://"
 """The site of all pages that are opened from files."""
 
+GROUP = "browser"
+"""The xdist group of the tests that share one browser."""
+
+_until_another_group = ExitStack()
+_running: list[webdriver.Chrome] = []
+"""The browser that runs, if one does."""
 _AS_AT_THE_START: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Emulation.setScriptExecutionDisabled", {"value": False}),
     ("Emulation.setEmulatedMedia", {"features": []}),
@@ -58,6 +64,26 @@ def browser(profile: Path, downloads: Path) -> Iterator[webdriver.Chrome]:
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="module")
+def running_browser(require: Any, tmp_path_factory: pytest.TempPathFactory) -> webdriver.Chrome:
+    """A browser for the tests of `GROUP`, which follow each other; each begins with `start_afresh`."""
+    if reason := lacking():
+        require("chromium", reason)
+    if not _running:
+        folder = tmp_path_factory.mktemp("browser")
+        _running.append(_until_another_group.enter_context(browser(folder / "profile", folder)))
+    return _running[0]
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures that use it
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends the browser before a test of another group: a fixture of several files would keep it until the end."""
+    groups = [] if nextitem is None else [each.args for each in nextitem.iter_markers("xdist_group")]
+    if (GROUP,) not in groups:
+        _running.clear()
+        _until_another_group.close()
 
 
 def start_afresh(driver: webdriver.Chrome, downloads: Path, site: str = FILES) -> None:

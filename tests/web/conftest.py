@@ -2,10 +2,8 @@
 
 import shutil
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
-from selenium import webdriver
 
 from orchestrator.application.contests import seasons
 from orchestrator.domain.contest_events import PersonRecord, RoleGranted
@@ -18,28 +16,7 @@ from tests.application.conftest import Cup
 from . import world as worlds
 
 ADDRESS = "http://127.0.0.1:8000"
-_until_another_folder = ExitStack()
-_browsers: list[webdriver.Chrome] = []
-"""The browser that runs, if one does."""
-
-
-@pytest.fixture(scope="module")
-def running_browser(require, tmp_path_factory) -> webdriver.Chrome:
-    """A browser for tests that follow each other in this folder; each begins with `chromium.start_afresh`."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
-    if not _browsers:
-        folder = tmp_path_factory.mktemp("browser")
-        _browsers.append(_until_another_folder.enter_context(chromium.browser(folder / "profile", folder)))
-    return _browsers[0]
-
-
-@pytest.hookimpl(trylast=True)  # after the fixtures that use it
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Ends the browser before a test of another folder: a fixture of several files would keep it until the end."""
-    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
-        _browsers.clear()
-        _until_another_folder.close()
+running_browser, pytest_runtest_teardown = chromium.running_browser, chromium.pytest_runtest_teardown
 
 
 @pytest.fixture(scope="session")

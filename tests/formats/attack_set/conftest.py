@@ -2,15 +2,14 @@
 
 import base64
 import io
-from collections.abc import Iterator
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from orchestrator.formats.attack_set.grading.sheets import GradingTask, Sheet, SheetItem
 from tests import chromium
 
+running_browser, pytest_runtest_teardown = chromium.running_browser, chromium.pytest_runtest_teardown
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 WORDING = {GradingTask.VALID: "What do you see?", GradingTask.QUALITY: "How much of a difference do you see?"}
 GRADES = ["very annoying", "annoying", "slightly annoying", "visible", "no difference seen"]
@@ -53,13 +52,3 @@ def sheet_of(*tasks: GradingTask, practice: int = 0, **changes: object) -> Sheet
         "items": [item(n, task, practice=n <= practice) for n, task in enumerate(tasks, start=1)],
     }
     return Sheet.model_validate(values | changes)
-
-
-@pytest.fixture(scope="module")
-def running_browser(require, tmp_path_factory) -> Iterator[chromium.webdriver.Chrome]:
-    """A browser that runs until the module's tests are done: to start it takes longer than most tests take in it."""
-    if reason := chromium.lacking():
-        require("chromium", reason)
-    folder = tmp_path_factory.mktemp("browser")
-    with chromium.browser(folder / "profile", folder) as driver:
-        yield driver

@@ -16,8 +16,22 @@ from tests import chromium
 from .conftest import CLASSES, GRADES, picture, sheet_of, token
 from .rater import BACK, ENTER, LEFT, RIGHT, SPACE, TAB, Rater, said
 
-pytestmark = pytest.mark.slow  # each opens pages in a browser
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(chromium.GROUP)]
 VALID, QUALITY = GradingTask.VALID, GradingTask.QUALITY
+UNFIT_DISPLAYS = (
+    ((500, 900, 1), "the pictures need 536"),
+    ((1366, 200, 1), "the pictures need 256"),
+    ((1600, 1200, 0.8), "zoomed out (device pixel ratio 0.80)"),
+)
+"""Width and height in CSS pixels and pixels of the screen for each, and what the page says of it."""
+FILES_OF_SOMETHING_ELSE = (
+    ({"rater": "rater-8"}, "it is another rater's"),
+    ({"plan": "cd" * 32}, "it belongs to another grading plan"),
+    ({"answers": [Answer(token="ff" * 8, grade=1, milliseconds=600)]}, "to no picture"),
+    ({"answers": [Answer(token=token(1), milliseconds=600)]}, "damaged"),
+    (None, "not a JSON file"),
+)
+"""What differs in a file, None for no JSON, and what the page says of it."""
 
 
 @pytest.fixture
@@ -189,35 +203,28 @@ def test_keys_before_the_pictures_are_painted_answer_nothing(rater) -> None:
     assert said(one.stored()) == [(1, None, None, 1)]
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "ratio", "reason"),
-    [
-        pytest.param(500, 900, 1, "the pictures need 536", id="narrow"),
-        pytest.param(1366, 200, 1, "the pictures need 256", id="low"),
-        pytest.param(1600, 1200, 0.8, "zoomed out (device pixel ratio 0.80)", id="zoomed-out"),
-    ],
-)
-def test_an_unfit_display_shows_no_picture_until_it_is_mended(rater, width, height, ratio, reason) -> None:
+def test_an_unfit_display_shows_no_picture_until_it_is_mended(rater) -> None:
     """It says what is wrong and how to mend it, takes no answer, and goes on by itself, before and amid the items."""
-    one = rater(sheet_of(QUALITY, QUALITY))
-    one.resize(width, height, ratio)
-    one.open()
-    one.await_screen("unfit")
-    assert reason in one.text("unfit-text")
-    assert "Ctrl and 0" in one.text("unfit-text")
-    one.resize(1366, 900)
-    one.await_screen("start")
-    one.press(ENTER)
-    one.look(token(1))
-    one.resize(width, height, ratio)
-    one.await_screen("unfit")
-    one.press("1")
-    assert one.element("stage").get_attribute("data-painted") is None
-    one.resize(1366, 900)
-    one.await_screen("item")
-    one.answer(token(1), "2")
-    one.await_painted(token(2))
-    assert said(one.stored()) == [(1, None, None, 2)]
+    one = rater(sheet_of(*[QUALITY] * (len(UNFIT_DISPLAYS) + 1)))
+    for number, (display, reason) in enumerate(UNFIT_DISPLAYS, start=1):
+        one.resize(*display)
+        one.open()
+        one.await_screen("unfit")
+        assert reason in one.text("unfit-text")
+        assert "Ctrl and 0" in one.text("unfit-text")
+        one.resize(1366, 900)
+        one.await_screen("start")
+        one.press(ENTER)
+        one.look(token(number))
+        one.resize(*display)
+        one.await_screen("unfit")
+        one.press("1")
+        assert one.element("stage").get_attribute("data-painted") is None
+        one.resize(1366, 900)
+        one.await_screen("item")
+        one.answer(token(number), "2")
+        one.await_painted(token(number + 1))
+        assert said(one.stored()) == [(each, None, None, 2) for each in range(1, number + 1)]
 
 
 def test_the_ratio_of_pixels_is_recorded(rater) -> None:
@@ -319,30 +326,22 @@ def test_a_saved_file_goes_on_in_a_fresh_browser(rater) -> None:
     assert said(other.stored()) == [(1, None, None, 1), (2, None, None, 2)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        pytest.param({"rater": "rater-8"}, "it is another rater's", id="rater"),
-        pytest.param({"plan": "cd" * 32}, "it belongs to another grading plan", id="plan"),
-        pytest.param({"answers": [Answer(token="ff" * 8, grade=1, milliseconds=600)]}, "to no picture", id="token"),
-        pytest.param({"answers": [Answer(token=token(1), milliseconds=600)]}, "damaged", id="no-grade"),
-        pytest.param(None, "not a JSON file", id="no-json"),
-    ],
-)
-def test_a_file_of_something_else_is_not_loaded(rater, tmp_path, changes, reason) -> None:
+def test_a_file_of_something_else_is_not_loaded(rater, tmp_path) -> None:
     """The page says why, and keeps what it has."""
     one = rater(sheet_of(QUALITY, QUALITY))
     one.press(ENTER)
     one.answer(token(1), "1")
     one.await_painted(token(2))
     values = {"plan": one.sheet.plan, "rater": one.sheet.rater, "answers": []}
-    text = "{" if changes is None else AnswerFile.model_validate(values | changes).model_dump_json()
-    place = tmp_path / "other.json"
-    place.write_text(text, "utf-8")
-    one.element("load").send_keys(str(place))
-    chromium.wait(one.driver, lambda: "was not loaded" in one.text("kept"), "the refusal")
-    assert reason in one.text("kept")
-    assert said(one.stored()) == [(1, None, None, 1)]
+    for number, (changes, reason) in enumerate(FILES_OF_SOMETHING_ELSE):
+        place = tmp_path / f"other-{number}.json"
+        text = "{" if changes is None else AnswerFile.model_validate(values | changes).model_dump_json()
+        place.write_text(text, "utf-8")
+        one.element("load").send_keys(str(place))
+        refusal = f"{place.name} was not loaded"
+        chromium.wait(one.driver, lambda: refusal in one.text("kept"), refusal)  # noqa: B023  used at once
+        assert reason in one.text("kept")
+        assert said(one.stored()) == [(1, None, None, 1)]
 
 
 def test_a_browser_without_storage_is_told_so_before_the_start(rater) -> None:
