@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,29 +52,29 @@ class Service:
         """Returns the codes that were mailed to an address so far, oldest first."""
         return [code for to, code in CODE.findall(self.log.read_text("utf-8")) if to == email]
 
-    def get(self, path: str, session: str = "") -> tuple[int, str, str]:
-        """Returns status, media type and text of an answer to a session's person. Follows no redirects."""
+    def get(self, path: str) -> tuple[int, str, str]:
+        """Returns status, media type and text of an answer. Follows no redirects."""
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=chromium.PATIENCE)
         with closing(connection):
-            connection.request("GET", path, headers={"Cookie": f"session={session}"} if session else {})
+            connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.headers.get_content_type(), answer.read().decode("utf-8", "replace")
 
 
 @contextmanager
-def serving(folder: Path, port: int | None = None, options: Sequence[str] = ("--no-worker",)) -> Iterator[Service]:
+def serving(folder: Path, options: Sequence[str] = ("--no-worker",)) -> Iterator[Service]:
     """Runs `sparring serve` for a contest's folder until the block ends, by default without a worker."""
     command = ["serve", str(folder), *options]
     if database := postgresql.url_of(folder):
         command += ["--database", database]
-    with running(command, folder, port) as service:
+    with running(command, folder) as service:
         yield service
 
 
 @contextmanager
-def running(words: Sequence[str], folder: Path, port: int | None = None) -> Iterator[Service]:
+def running(words: Sequence[str], folder: Path) -> Iterator[Service]:
     """Runs a command that serves the contest in a folder until the block ends."""
-    port = port or free_port()
+    port = free_port()
     log = folder.with_name(f"{folder.name}.log")
     command = [sys.executable, "-m", "orchestrator", *words, "--port", str(port), "--json"]
     with log.open("w") as errors:
@@ -113,12 +114,33 @@ def _await_answer(process: subprocess.Popen[str], port: int, log: Path) -> None:
     raise AssertionError(f"sparring serve ended: {log.read_text()}")
 
 
+@contextmanager
+def serving_here() -> Iterator[str]:
+    """Serves the contest from this process, in which Django is configured, until the block ends; gives its address."""
+    from django.core.handlers.wsgi import WSGIHandler
+    from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
+
+    server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
+    server.daemon_threads = True
+    server.set_app(WSGIHandler())
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @dataclass
 class Person:
     """A person at a browser."""
 
     driver: chromium.webdriver.Chrome
     service: Service
+    looks: list[tuple[str, int]] = field(default_factory=lambda: list(LOOKS))
+    """In the order in which the next page is looked at."""
 
     def go(self, path: str) -> None:
         """Opens an address of the service."""
@@ -234,9 +256,18 @@ class Person:
         return [f"{rule['id']}: {node.get('html', '')}" for rule in found for node in rule["nodes"] or [{}]]
 
     def wait_for(self, words: str) -> None:
-        """Waits until the current page shows these words, without loading it again."""
-        body = "return document.body.innerText"
-        chromium.wait(self.driver, lambda: words in self.driver.execute_script(body), f"{words!r} on {self.path}")
+        """Waits until the current page shows these words, without loading it again.
+
+        The page looks itself whenever its elements change: to ask it again and again takes a processor's seconds.
+        """
+        self.driver.execute_async_script(
+            "const [words, done] = arguments;"
+            "const look = () => { if (document.body.innerText.includes(words)) { changes.disconnect(); done(); } };"
+            "const changes = new MutationObserver(look);"
+            "changes.observe(document.body, {childList: true, characterData: true, subtree: true});"
+            "look();",
+            words,
+        )
 
     def problems(self, scheme: str, width: int) -> list[str]:
         """Returns the problems of the current page in a colour scheme and a width: axe violations and overflow."""
@@ -246,6 +277,15 @@ class Person:
             found.append(f"{over} pixels wider than the window")
         found += [f"{words!r} is outside the window" for words in self.controls_outside()]
         return [f"{self.path} {scheme} {width}: {each}" for each in found]
+
+    def problems_in_all_looks(self) -> list[str]:
+        """Returns the problems of the current page in each of its looks.
+
+        The next page is looked at in the opposite order: it is in the last look already, and a change takes long.
+        """
+        found = [each for scheme, width in self.looks for each in self.problems(scheme, width)]
+        self.looks.reverse()
+        return found
 
     def whole_page(self) -> bytes:
         """Returns a PNG of the whole page, including the part below the window."""

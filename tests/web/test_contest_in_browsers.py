@@ -25,7 +25,7 @@ from orchestrator.intake.package_writer import write_package
 from tests import chromium, plain_player
 from tests.application.conftest import Cup
 
-from .browsing import AXE, LOOKS, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
+from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, Service, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 SCREENSHOTS = os.environ.get("SPARRING_SCREENSHOTS")
@@ -82,7 +82,7 @@ def person(require, running_browser, service: Service, tmp_path: Path) -> Start:
 
 def see(who: Person, name: str) -> None:
     """Looks at the page that is shown in each of its looks, and keeps pictures of it where they are wanted."""
-    assert [each for scheme, width in LOOKS for each in who.problems(scheme, width)] == []
+    assert who.problems_in_all_looks() == []
     glance(who, name)
 
 

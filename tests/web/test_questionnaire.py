@@ -1,8 +1,5 @@
 """The page on which one picture is judged in steps (U6), as a server without scripts has it and in a real browser."""
 
-import threading
-from contextlib import contextmanager
-
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -10,7 +7,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests import chromium
 
-from .browsing import AXE, LOOKS, Person, Service
+from .browsing import AXE, LOOKS, Person, Service, serving_here
 from .conftest import client_of
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -132,25 +129,6 @@ def person(taken, running_browser, tmp_path):
         somebody = Person(running_browser, Service(address, None, tmp_path / "log"))
         somebody.go(PAGE)
         yield somebody
-
-
-@contextmanager
-def serving_here():
-    """Serves the contest from this process until the block ends, and gives its address."""
-    from django.core.handlers.wsgi import WSGIHandler
-    from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
-
-    server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
-    server.daemon_threads = True
-    server.set_app(WSGIHandler())
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def press(person, *keys):

@@ -22,9 +22,8 @@ from tests import chromium, postgresql
 
 from ..formats.unrestricted.simulated_contest import answers
 from . import week_world
-from .browsing import AXE, SCHEMES, WIDE, Person, Service
+from .browsing import AXE, SCHEMES, WIDE, Person, Service, serving_here
 from .conftest import ADDRESS, acts, empty_tables
-from .test_questionnaire import serving_here
 from .week_world import PEOPLE, ROLES, SECOND, SIDE, TEAMS, WEEK, WeekWorld, png
 
 PARAMETER = re.compile(r"<(?:\w+):(\w+)>")

@@ -5,8 +5,6 @@ command, so the ids of its people are addresses.
 """
 
 import base64
-import json
-import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -243,25 +241,3 @@ def hidden_digests(world: World) -> list[str]:
     finally:
         ledger.close()
     return [getattr(opened.task, part).removeprefix("sha256:") for part in ("digest", "labels", "pixels")]
-
-
-def main() -> None:
-    """Signs all people up, and prints as JSON what a browser needs. It runs in a process of its own.
-
-    The first argument is the contest's folder, the second the address of the service.
-    """
-    from orchestrator.web import setup
-    from orchestrator.web.settings import WebSettings
-
-    folder, address = Path(sys.argv[1]), sys.argv[2]
-    setup.configure(WebSettings(contest=folder, address=address, database=postgresql.url_of(folder)))
-    setup.make_tables()
-    world = World(folder)
-    people_sign_up(world)
-    host = address.rpartition("/")[2]
-    cookies = {each.name: world.client(each, host).cookies["session"].value for each in PEOPLE}
-    json.dump({"secret": world.secret, "invitation": world.invitation, "sessions": cookies}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
