@@ -31,7 +31,7 @@ from orchestrator.intake import package_writer
 from orchestrator.remote import upload
 from tests.application.conftest import Cup
 
-from .browsing import CODE
+from .browsing import CODE, Service
 from .real_service import RealService
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql"), pytest.mark.timeout(7200)]
@@ -70,14 +70,14 @@ class Acknowledged:
 class Browser:
     """Somebody without scripts, at one of the services."""
 
-    def __init__(self, service: RealService) -> None:
+    def __init__(self, service: RealService | Service) -> None:
         self.service, self.cookies = service, CookieJar()
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies))
 
     def post(self, path: str, words: dict[str, str], leads_to: str, file: bytes = b"") -> str:
         """Fills in the form of a page, and returns the path that it leads to. Raises Refused where that is another."""
         try:
-            page = self.opener.open(self.service.address + path, timeout=PATIENCE).read().decode()
+            page = self.read(path)
             words = {**words, "csrfmiddlewaretoken": TOKEN.search(page)[1]}
             data, kind = _multipart(words, file) if file else (urllib.parse.urlencode(words).encode(), "")
             request = urllib.request.Request(self.service.address + path, data)  # noqa: S310  of this machine
@@ -91,6 +91,16 @@ class Browser:
         if re.fullmatch(leads_to, there) is None:
             raise Refused
         return there
+
+    def read(self, path: str) -> str:
+        """Returns a page."""
+        return self.opener.open(self.service.address + path, timeout=PATIENCE).read().decode()
+
+    def sign_up(self, email: str, name: str) -> None:
+        """Signs up with the code that is in the log in place of a mail. Raises Refused."""
+        self.post("/account/signup/", {"email": email, "name": name}, "/account/email/confirm/")
+        sent = [code for to, code in CODE.findall(self.service.log.read_text("utf-8")) if to == email]
+        self.post("/account/email/confirm/", {"code": sent[-1]}, "/")
 
     @property
     def session(self) -> str:
@@ -113,10 +123,8 @@ def package(home: Path, number: int) -> bytes:
 
 def join(browser: Browser, number: int, told: Acknowledged) -> None:
     """Signs up by code, founds a team and submits, each of it until it is acknowledged. Raises Refused."""
-    email, team = f"p{number}@example.org", f"T{number}"
-    browser.post("/account/signup/", {"email": email, "name": f"P {number}"}, "/account/email/confirm/")
-    sent = [code for to, code in CODE.findall(browser.service.log.read_text("utf-8")) if to == email]
-    browser.post("/account/email/confirm/", {"code": sent[-1]}, "/")
+    team = f"T{number}"
+    browser.sign_up(f"p{number}@example.org", f"P {number}")
     told.sessions.append(browser.session)
     insist(browser, "/my/", {"team": team}, "/my/")
     told.teams.append(team)

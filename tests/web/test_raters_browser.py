@@ -23,6 +23,9 @@ from orchestrator.ledger.contest_folder import ContestFolder
 from tests import chromium, postgresql
 from tests.web import rating_contest
 
+from .browsing import Service
+from .test_kills import Browser
+
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 ITEMS = 20
 
@@ -52,8 +55,8 @@ def answers_at(port: int) -> bool:
 class Person:
     """Somebody at a browser, who does what a person does and waits for what a person would wait for."""
 
-    def __init__(self, driver: chromium.webdriver.Chrome, address: str, log: Path) -> None:
-        self.driver, self.address, self.log = driver, address, log
+    def __init__(self, driver: chromium.webdriver.Chrome, address: str) -> None:
+        self.driver, self.address = driver, address
 
     def open(self, path: str) -> None:
         """Goes to a page."""
@@ -68,22 +71,6 @@ class Person:
     def press(self, *keys: str) -> None:
         """Types keys, wherever the focus is."""
         ActionChains(self.driver).send_keys(*keys).perform()
-
-    def sign_up(self, name: str) -> str:
-        """Signs up with the code that is in the log in place of a mail, and returns the person's id."""
-        written = re.compile(r"([A-Z0-9-]{6,12}) is your code")
-        before = len(written.findall(self.log.read_text()))
-        self.open("/account/signup/")
-        self.find("#id_email").send_keys(f"{name.lower()}@example.org")
-        self.find("#id_name").send_keys(name + Keys.ENTER)
-        field = self.find("#id_code")
-        codes = chromium.wait(self.driver, lambda: written.findall(self.log.read_text())[before:], "a code")
-        field.send_keys(codes[-1] + Keys.ENTER)
-        # The window is asked: an element may be gone with its page before it says its text.
-        text = "return document.querySelector('.masthead')?.innerText ?? ''"
-        chromium.wait(self.driver, lambda: name in self.driver.execute_script(text), "signed in")
-        self.open("/account/")
-        return self.find("dl code").text
 
     def token(self) -> str:
         """Returns the token of the item on the page."""
@@ -114,7 +101,6 @@ class Site:
 
     folder: Path
     address: str
-    log: Path
     sessions: dict[str, str]
     raters: dict[str, str]
 
@@ -130,7 +116,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(running_browser, tmp_path_factory) -> Iterator[Site]:
-    """A contest whose raters signed up in a browser: one for each test."""
+    """A contest whose raters signed up: one for each test."""
     folder = tmp_path_factory.mktemp("rating") / "cup"
     log, clock = folder.with_name("log"), seasons.now
     rating_contest.make_contest(folder, clock)
@@ -138,15 +124,16 @@ def site(running_browser, tmp_path_factory) -> Iterator[Site]:
         port, known, sessions = int(address.rpartition(":")[2]), {}, {}
         chromium.wait(running_browser, lambda: answers_at(port), "the service")
         for name in ("Ada", "Ben", "Cleo"):
-            chromium.start_afresh(running_browser, folder.parent, address)
-            known[name] = Person(running_browser, address, log).sign_up(name)
-            sessions[name] = running_browser.get_cookie("session")["value"]
+            somebody = Browser(Service(address, None, log))
+            somebody.sign_up(f"{name.lower()}@example.org", name)
+            sessions[name] = somebody.session
+            known[name] = re.search(r"person-\w+", somebody.read("/account/"))[0]
         with seasons.administer(folder) as admin:
             for name, person in known.items():
                 roles.grant_role(admin, PersonRecord(id=person, name=name), Role.RATER)
             raters = {name: rater_id(admin.folder.key(), person) for name, person in known.items()}
         rating_contest.plan_for(folder, clock, known.values(), more=())
-        yield Site(folder, address, log, sessions, raters)
+        yield Site(folder, address, sessions, raters)
 
 
 @pytest.fixture
@@ -155,7 +142,7 @@ def rater(running_browser, site, tmp_path) -> Callable[[str], Person]:
 
     def become(name: str) -> Person:
         chromium.start_afresh(running_browser, tmp_path, site.address)
-        somebody = Person(running_browser, site.address, site.log)
+        somebody = Person(running_browser, site.address)
         running_browser.add_cookie({"name": "session", "value": site.sessions[name], "path": "/"})
         return somebody
 
