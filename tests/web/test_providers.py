@@ -1,4 +1,4 @@
-"""Signing in through a provider of OpenID Connect, and through GitHub: the test runs both, in processes of its own."""
+"""Signing in through a provider of OpenID Connect, and through GitHub. The tests are both providers."""
 
 import base64
 import hashlib
@@ -16,7 +16,9 @@ from orchestrator.application.contests import seasons
 
 SECRET = "a secret of the tests"  # noqa: S105
 
-# What browsers do, in a process that is configured with the provider: it prints one JSON document.
+WAYS = ("oidc/university", "github")
+
+# What browsers do, in a process that is configured with the providers: it prints one JSON document.
 BROWSER = """
 import json, sys
 from pathlib import Path
@@ -27,18 +29,17 @@ from orchestrator.web.settings import WebSettings
 from tests.postgresql import url_of
 from tests.web.conftest import ADDRESS
 
-folder, way, there = Path(sys.argv[1]), *sys.argv[2:]
+folder, there, *ways = Path(sys.argv[1]), *sys.argv[2:]
 database = url_of(folder)
 setup.configure(WebSettings(contest=folder, address=ADDRESS, database=database, file=setup.read_web_file(folder)))
-if way == "github":  # whose addresses are constants
-    from allauth.socialaccount.providers.github.views import GitHubOAuth2Adapter as GitHub
-    for name in ("authorize_url", "access_token_url", "profile_url", "emails_url"):
-        setattr(GitHub, name, there + urlsplit(getattr(GitHub, name)).path)
+from allauth.socialaccount.providers.github.views import GitHubOAuth2Adapter as GitHub
+for name in ("authorize_url", "access_token_url", "profile_url", "emails_url"):  # they are constants
+    setattr(GitHub, name, there + urlsplit(getattr(GitHub, name)).path)
 setup.make_tables()
 from django.test import Client
 from orchestrator.web.models import Account
 
-def come_back(tamper):
+def come_back(way, tamper):
     # Returns the browser of somebody who signs in, the page where they began, and the answer to coming back.
     client = Client(HTTP_HOST="127.0.0.1:8000")
     page = client.get("/account/login/")
@@ -51,23 +52,28 @@ def come_back(tamper):
         client = Client(HTTP_HOST="127.0.0.1:8000")
     return client, page, client.get(parts.path, query)
 
-found = {"tampered": {}}
-for tamper in ("state", "stranger"):
-    come_back(tamper)
-    found["tampered"][tamper] = Account.objects.count()
-client, page, back = come_back("none")
-found |= {"page": page.content.decode(), "policy": page["Content-Security-Policy"]}
-found["form"] = client.get(back["Location"]).content.decode()
-done = client.post(back["Location"], {"email": "ada@university.example", "name": "Ada of U."}, follow=True)
-found |= {"done": done.content.decode(), "accounts": [[each.email, each.name] for each in Account.objects.all()]}
-print(json.dumps(found))
+def visit(way):
+    # Returns what browsers saw that sign in this way, two of them tampered with.
+    found = {"tampered": {}}
+    for tamper in ("state", "stranger"):
+        come_back(way, tamper)
+        found["tampered"][tamper] = Account.objects.count()
+    client, page, back = come_back(way, "none")
+    found |= {"page": page.content.decode(), "policy": page["Content-Security-Policy"]}
+    found["form"] = client.get(back["Location"]).content.decode()
+    done = client.post(back["Location"], {"email": "ada@university.example", "name": "Ada of U."}, follow=True)
+    found |= {"done": done.content.decode(), "accounts": [[each.email, each.name] for each in Account.objects.all()]}
+    Account.objects.all().delete()
+    return found
+
+print(json.dumps({way: visit(way) for way in ways}))
 """
 
 
 class Provider(BaseHTTPRequestHandler):
     """Says who everybody is: Ada. As a provider of OpenID Connect it asks for the secret of a challenge (PKCE)."""
 
-    challenges: dict[str, str] = {}  # noqa: RUF012  one provider a test
+    challenges: dict[str, str] = {}  # noqa: RUF012  one at a time
 
     def do_GET(self):
         """The discovery document, the page that people sign in on, and who they are."""
@@ -144,31 +150,28 @@ def provider():
         server.server_close()
 
 
-def visit(folder, way: str):
-    """Returns the provider's address, and what browsers saw that sign in through it, two of them tampered with."""
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory):
+    """The providers' address, and what browsers saw that sign in each way."""
+    folder = tmp_path_factory.mktemp("provider") / "cup"
     seasons.create_contest(folder, "tournament")
     secret = folder / "secret"
     secret.write_text(SECRET)
     application = f"client_id: cup\n  secret_file: {secret}\n"
     with provider() as address:
         university = f"openid:\n- id: university\n  name: Example University\n  server: {address}\n  {application}"
-        (folder / "web.yaml").write_text(f"github:\n  {application}" if way == "github" else university)
-        words = [sys.executable, "-c", BROWSER, str(folder), way, address]
+        (folder / "web.yaml").write_text(f"github:\n  {application}{university}")
+        words = [sys.executable, "-c", BROWSER, str(folder), address, *WAYS]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return address, json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module", params=["oidc/university", "github"])
-def visited(request, tmp_path_factory):
-    """The way, the provider's address, and what browsers saw."""
-    return request.param, *visit(tmp_path_factory.mktemp("provider") / "cup", request.param)
-
-
 @pytest.mark.slow
-def test_somebody_signs_up_through_a_provider(visited):
+@pytest.mark.parametrize("way", WAYS)
+def test_somebody_signs_up_through_a_provider(visited, way):
     """With the address that the provider verified, and not before they saw the name."""
-    way, address, found = visited
+    address, found = visited[0], visited[1][way]
     assert ("GitHub" if way == "github" else "Example University") in found["page"]
     targets = found["policy"].split("form-action")[1].split(";")[0]
     assert ("https://github.com" if way == "github" else address) in targets
@@ -178,6 +181,7 @@ def test_somebody_signs_up_through_a_provider(visited):
 
 
 @pytest.mark.slow
-def test_nobody_signs_up_who_did_not_begin_it(visited):
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_signs_up_who_did_not_begin_it(visited, way):
     """Another state, or another browser that comes back from the provider, makes no account."""
-    assert visited[2]["tampered"] == {"state": 0, "stranger": 0}
+    assert visited[1][way]["tampered"] == {"state": 0, "stranger": 0}
