@@ -25,11 +25,12 @@ from orchestrator.ledger.contest_folder import ContestFolder
 
 from . import postgresql, readme
 
-# A slow machine must not fail a property test. A test that needs a time limit sets its own.
-settings.register_profile("patient", deadline=None)
+_SOAK = bool(os.environ.get("SPARRING_SOAK"))
+
+# A slow machine must not fail a property test. A test that needs a time limit or another number of inputs sets its own.
+settings.register_profile("patient", deadline=None, max_examples=1000 if _SOAK else 50)
 settings.load_profile("patient")
 
-_SOAK = bool(os.environ.get("SPARRING_SOAK"))
 _TESTS = Path(__file__).parent
 _WHOLE_ROUNDS = _TESTS / "e2e"
 _QUICK = "not docker and not slow"
