@@ -155,18 +155,23 @@ def reference(models, shared_data):
 
 
 @pytest.mark.data
+@pytest.mark.soak
 def test_networks_read_photographs_as_the_reference_says(models, reference, photographs):
-    """The reference weights label 836 and 610 of 1000 pictures correctly, as model.json says."""
+    """The reference weights label 836 and 610 of 1000 pictures correctly, as model.json says.
+
+    Played as defences they do so in tests/e2e/test_truth.py, which is not only in the soak tests.
+    """
     assert correct(models, reference("clean"), *photographs) == 836
     assert correct(models, reference("fgsm_at"), *photographs) == 610
 
 
 @pytest.mark.data
+@pytest.mark.soak
 def test_the_count_on_photographs_is_the_reference_number(attacks, models, reference, photographs):
     """After FGSM with epsilon 8, in batches of 64, 21 of 1000 pictures stay correct, as model.json says.
 
     Up to two: processors add in different orders, so a picture on the boundary may change its side on another machine.
-    tests/e2e/test_truth.py has the other attacks and networks.
+    tests/e2e/test_truth.py has this count, and those of other attacks and networks, and is not only in the soak tests.
     """
     (pixels, labels), network = photographs, reference("clean")
     batches = [slice(start, start + 64) for start in range(0, len(pixels), 64)]

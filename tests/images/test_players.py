@@ -20,9 +20,9 @@ EPSILON = 51
 
 
 def listed(folders: list[Path]) -> list:
-    """Returns the folders as parameters; those that run the code of another one with other settings are slow."""
-    slow = {name: [pytest.mark.slow] for name in ("attack_bim", "defence_fgsm_trained")}
-    return [pytest.param(folder, id=folder.name, marks=slow.get(folder.name, ())) for folder in folders]
+    """Returns the folders as parameters; the soak tests have those that run the code of another with other settings."""
+    soak = {name: [pytest.mark.soak] for name in ("attack_bim", "defence_fgsm_trained")}
+    return [pytest.param(folder, id=folder.name, marks=soak.get(folder.name, ())) for folder in folders]
 
 
 def moved(made, pixels) -> np.ndarray:
@@ -74,8 +74,12 @@ def test_defence_reads_clean_digits_and_answers_each_alone(start, test_digits, f
 
 @pytest.mark.slow
 @pytest.mark.data
+@pytest.mark.soak
 def test_attack_with_other_weights_plays_another_task(start, shared_data, tmp_path):
-    """A copy of attack_fgsm with the reference weights attacks photographs within their budget."""
+    """A copy of attack_fgsm with the reference weights attacks photographs within their budget.
+
+    So it does in the rounds of tests/e2e/test_truth.py, which are not only in the soak tests.
+    """
     (tmp_path / "player.py").write_bytes((ROOT / "images" / "attack_fgsm" / "player.py").read_bytes())
     weights = shared_data / "cifar10" / "models" / "cifar_resnet_clean.safetensors"
     (tmp_path / "weights.safetensors").write_bytes(weights.read_bytes())
