@@ -140,15 +140,16 @@ def test_a_participant_needs_no_clone(installed) -> None:
     )
     assert all(place.startswith(str(installed.programs.parent)) for place in places.split())
     assert installed.run("sparring", "--version").startswith("sparring ")
-    (explained, *_) = installed.sparring(
+    (installed.folder / "small.yaml").write_text(CONTEST)
+    (explained, *_, checked, _played) = installed.sparring(
         "explain deadline",
         "submission init attack my_attack --framework pytorch",
         "submission init defence my_defence",
+        "submission check my_defence",
+        "round run small.yaml --out small --allow-unisolated",
     )
     assert "no complete answer before the deadline" in explained
-    assert "it would be received" in installed.run("sparring", "submission", "check", "my_defence")
-    (installed.folder / "small.yaml").write_text(CONTEST)
-    installed.run("sparring", "round", "run", "small.yaml", "--out", "small", "--allow-unisolated")
+    assert "it would be received" in checked
     assert (installed.folder / "small" / "report" / "index.html").is_file()
 
 
