@@ -26,7 +26,7 @@ SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Frame
 TORCH = pytest.param(Framework.PYTORCH, marks=pytest.mark.slow)
 """Starting PyTorch takes longer than all else that these tests do."""
 TORCH_IN_SOAK = pytest.param(Framework.PYTORCH, marks=[pytest.mark.slow, pytest.mark.soak])
-"""For what the helper module does and no template: the NumPy template shows it, on the same module."""
+"""For what the helper module does and no template, or what another test shows of this template."""
 EACH = pytest.mark.parametrize("framework", [TORCH_IN_SOAK, *SPOKEN[1:]])
 EACH_ALGORITHM = pytest.mark.parametrize("framework", [TORCH, *SPOKEN[1:]])
 EACH_SIDE = pytest.mark.parametrize("side", list(Side))
@@ -161,9 +161,12 @@ def test_a_model_that_does_not_fit_says_so(start, template, launch, framework):
 
 
 @pytest.mark.slow
-@TRAINED
+@pytest.mark.parametrize("framework", [Framework.NUMPY, TORCH_IN_SOAK])
 def test_training_takes_other_data(template, tmp_path, framework):
-    """`train.py --data` makes a model of any archive, and the player plays with it."""
+    """`train.py --data` makes a model of any archive, which any user may read.
+
+    tests/house/test_own_model.py plays with what PyTorch's made.
+    """
     folder = tmp_path / "mine"
     shutil.copytree(template(Side.DEFENCE, framework), folder, ignore=shutil.ignore_patterns("__pycache__"))
     labels = np.arange(60) % 3
