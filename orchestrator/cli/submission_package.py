@@ -16,7 +16,6 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
 from orchestrator.intake import build_log, manifest, package_writer, source_tree
 from orchestrator.intake import image_build as building
-from orchestrator.intake.admission import with_tag
 from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.ignored_paths import PACKAGE_SUFFIX
 from orchestrator.intake.image_build import SOURCE_LABEL, ImageBuildOptions
@@ -133,7 +132,7 @@ def pack_folder(
     Raises like `write_package`, and UsageError or BackendUnavailable if `image` is given and does not exist.
     """
     submission_manifest = manifest.read_manifest(folder)
-    image_tag = with_tag(image or ("" if no_image else submission_manifest.image))
+    image_tag = manifest.with_tag(image or ("" if no_image else submission_manifest.image))
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
         backend = None if image_tag is None else _backend_with_image(workspace, image_tag, needed=bool(image))

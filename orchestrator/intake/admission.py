@@ -10,7 +10,7 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake import contest_entries, picture_entries
+from orchestrator.intake import contest_entries, manifest, picture_entries
 from orchestrator.intake.contest_entries import EntryDescription, EntrySection
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.stores.base import array_digest
@@ -234,7 +234,7 @@ def _admit_program(
 
 def _image_source(entry: EntrySection, description: EntryDescription, *, flavour: str, trusted: bool) -> ImageSource:
     described = description.manifest
-    tag = with_tag(entry.image or (described.image if described else ""), flavour)
+    tag = manifest.with_tag(entry.image or (described.image if described else ""), flavour)
     return ImageSource(
         folder=description.folder,
         image=tag,
@@ -242,12 +242,6 @@ def _image_source(entry: EntrySection, description: EntryDescription, *, flavour
         trusted=trusted,
         flavour=flavour,
     )
-
-
-def with_tag(image: str, flavour: str = "cpu") -> str | None:
-    """Returns an image's name with a tag: the flavour if it has none; None for an empty name."""
-    named = ":" in image.rsplit("/", 1)[-1]  # it has a tag or a digest, or is an id
-    return (image if named else f"{image}:{flavour}") if image else None
 
 
 def _format_problems(contest: Contest, roster: Roster, round_name: str = "") -> list[Problem]:

@@ -13,7 +13,6 @@ from typing import TypeVar
 from orchestrator import resources
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import dockerfile, dockerignore, manifest
-from orchestrator.intake.admission import with_tag
 from orchestrator.intake.dockerfile import Dockerfile
 from orchestrator.intake.dockerignore import DockerIgnore
 from orchestrator.intake.manifest import Manifest
@@ -79,7 +78,7 @@ def prepare_build(folder: Path, options: ImageBuildOptions) -> PreparedBuild:
     if problems or submission_manifest is None or tree is None or recipe is None or ignored is None:
         raise Rejected(f"folder {folder}", problems)
     given = _arguments(folder, submission_manifest, recipe, options)
-    name = with_tag(options.tag, options.flavour) or image_tag(folder, submission_manifest, options.flavour)
+    name = manifest.with_tag(options.tag, options.flavour) or image_tag(folder, submission_manifest, options.flavour)
     if (other := shipped_folder_with_image(folder, name)) is not None:
         problem = f"{name} is already the image of {other}, a folder that comes with Sparring"
         remedy = f"give it an `image:` of its own in {manifest.FILE_NAME}, or --tag"
@@ -111,7 +110,7 @@ def untrusted_recipe(folder: Path, tag: str, *, cuda: bool) -> BuildRequest:
 
 def image_tag(folder: Path, found: Manifest, flavour: str) -> str:
     """Returns the name under which admission looks up a folder's image. Raises UsageError if there is none."""
-    name = with_tag(found.image, flavour)
+    name = manifest.with_tag(found.image, flavour)
     if name is None:
         raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
     return name

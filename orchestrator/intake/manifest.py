@@ -133,6 +133,12 @@ def new_image_name(side: Side, name: str) -> str:
     return "submission/" + re.sub(r"[_-]+", "-", f"{side}-{name}").strip("-")
 
 
+def with_tag(image: str, flavour: str = "cpu") -> str | None:
+    """Returns an image's name with a tag: the flavour if it has none; None for an empty name."""
+    named = ":" in image.rsplit("/", 1)[-1]  # it has a tag or a digest, or is an id
+    return (image if named else f"{image}:{flavour}") if image else None
+
+
 def is_slug(text: str) -> bool:
     """Returns whether a text is a valid name, from which paths and tags can be made."""
     return re.fullmatch(_SLUG, text, re.ASCII) is not None

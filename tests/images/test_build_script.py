@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.intake.admission import with_tag
+from orchestrator.intake.manifest import with_tag
 from orchestrator.intake.source_tree import scan_folder
 
 SCRIPT = Path(__file__).parents[2] / "images" / "build.sh"

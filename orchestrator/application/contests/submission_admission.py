@@ -21,7 +21,6 @@ from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import iso_time, printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.intake import manifest
-from orchestrator.intake.admission import with_tag
 from orchestrator.intake.manifest import Manifest
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
@@ -123,7 +122,7 @@ def _admit_image(
     if found is None and request.folder is not None:
         return None, []
     flavour = "cuda" if admin.contest.file.limits.gpus and found and found.gpu else "cpu"
-    tag = with_tag(request.image or (found.image if found else ""), flavour)
+    tag = manifest.with_tag(request.image or (found.image if found else ""), flavour)
     command = tuple(found.command) if found else ()
     try:
         image = backend.admit(ImageSource(folder=request.folder, image=tag, command=command))
