@@ -1,7 +1,7 @@
 """Runs the README's commands in a copy of the tree that is like a clone.
 
-They are unchanged, but that the season is played in less time than with the file that `contest init` writes: on fewer
-pictures, with fewer sandboxes, without the attacks of many steps, and asking no question again.
+They are unchanged, but that two contests are played in less time: the small one with fewer sandboxes, and asking no
+question again; the season so too, on fewer pictures than `contest init` writes, and without the attacks of many steps.
 All commands of `sparring` but the first are forks of one process (see tests/forked_commands).
 """
 
@@ -18,6 +18,8 @@ from tests import forked_commands
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+SMALL = "title: A small contest on fifty digits\n"
+QUICK_SMALL = f"{SMALL}isolation: round\nreplay: {{power: 0}}\n"
 SEASON = "sparring contest init cup\n"
 QUICK = {
     "isolation: attack": "isolation: round",
@@ -88,8 +90,9 @@ def make_clone(copy: Path) -> None:
 def run(clone: Path, chosen: list[Block]) -> Ran:
     """Runs blocks in one shell, in the clone."""
     changes = "; ".join(f"s/{written}/{instead}/" for written, instead in QUICK.items())
-    quick = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
-    script = "\n".join(["set -euo pipefail", *(block.text.replace(SEASON, quick) for block in chosen)])
+    season = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
+    texts = [block.text.replace(SMALL, QUICK_SMALL).replace(SEASON, season) for block in chosen]
+    script = "\n".join(["set -euo pipefail", *texts])
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST", "LANG") if name in os.environ}
     environment = kept | {"PYTHONPATH": str(clone), "COLUMNS": "100"}
     with forked_commands.server(clone, environment) as address:

@@ -41,9 +41,10 @@ def test_every_block_is_run_or_says_why(blocks) -> None:
 def test_the_lines_work_without_docker(blocks, readme_lines, document) -> None:
     """Everything that needs no engine runs, prints what the README shows, and leaves what it names.
 
-    The season is played in less time: the small contest has a sandbox for each meeting, and tests/e2e/test_season.py
-    asks questions again.
+    Two contests are played in less time: the small one of tests/e2e/test_installed.py has a sandbox for each meeting,
+    and tests/e2e/test_season.py asks questions again.
     """
+    assert any(readme.SMALL in block.text for block in blocks)
     contest = (readme_lines.clone / "cup" / "contest.yaml").read_text("utf-8")
     assert all(instead in contest and written not in contest for written, instead in readme.QUICK.items())
     lines = {shape(line) for line in readme_lines.printed.splitlines()}
