@@ -17,6 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS_DOCKER = "needs docker"
 """The comment before a block that needs an engine."""
+DEFAULT_CHECK = re.compile(r"^sparring submission (?:check|try) (?!.*--(?:access|backend|contest)).*$", re.MULTILINE)
+"""A line that plays the shipped contest for checks."""
+DEMO = ROOT / "examples" / "demo" / "submissions"
+LIGHT = {
+    "first: 100": "first: 10",
+    "{builtin: attack_fgsm}": f"{{folder: {DEMO / 'attack_softmax'}, name: fgsm}}",
+    "{builtin: defence_undefended}": f"{{folder: {DEMO / 'defence_neighbours'}, name: undefended}}",
+}
+"""What the shipped contest says, and what it says instead: fewer pictures, and players that need no PyTorch."""
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +92,20 @@ def commands() -> Iterator[Path]:
 def shell(tmp_path, commands) -> Callable[[str], str]:
     """Runs lines in one shell, in `tmp_path`/work, empty at first, and returns what they print on standard output."""
     return shell_in(tmp_path, commands)
+
+
+@pytest.fixture
+def lightly(tmp_path) -> Callable[[str], str]:
+    """Returns lines in which `check` and `try` play the shipped contest on few pictures and without PyTorch.
+
+    The lines of README.md, and those with `--access`, play it as it is.
+    """
+    text = (ROOT / "examples" / "trial-match" / "contest.yaml").read_text("utf-8")
+    for written, instead in LIGHT.items():
+        assert written in text
+        text = text.replace(written, instead)
+    (tmp_path / "light.yaml").write_text(text, "utf-8")
+    return lambda lines: DEFAULT_CHECK.sub(r"\g<0> --contest ../light.yaml", lines)
 
 
 def shell_in(folder: Path, commands: Path) -> Callable[[str], str]:

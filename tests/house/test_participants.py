@@ -84,7 +84,7 @@ def test_a_forked_command_is_like_a_started_one(shell) -> None:
 
 @EACH
 @pytest.mark.timeout(600)
-def test_a_new_participant_gets_through(name, blocks, shell, require, tmp_path) -> None:
+def test_a_new_participant_gets_through(name, blocks, shell, lightly, require, tmp_path) -> None:
     """Every line that needs no engine works in its order, with the player of the document, and prints what is shown."""
     for program in DOCUMENTS[name]:
         if shutil.which(program) is None:
@@ -96,7 +96,7 @@ def test_a_new_participant_gets_through(name, blocks, shell, require, tmp_path) 
             assert target.is_file(), "the document changes what is there"
             target.write_text(block.text)
         elif block.kind == "sh" and not block.mark:
-            printed += shell(block.text)
+            printed += shell(lightly(block.text))
         elif block.kind == "text":
             shown = {shape(line) for line in printed.splitlines()}
             assert [line for line in block.text.splitlines() if line != "..." and shape(line) not in shown] == []
