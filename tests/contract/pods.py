@@ -22,6 +22,7 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.executors.kubernetes.pod_manifest import FIFO_DIR, PLAYER_MESSAGE_PATH
 from orchestrator.sandboxes.base import BackendSettings, Exit, Image, ImageSource, Sandbox, SandboxSpec, never_cancelled
 from orchestrator.sandboxes.docker import container_spec
+from orchestrator.sandboxes.linux.constant_files import ConstantFiles
 from orchestrator.sandboxes.linux.host_limits import HostLimits
 from orchestrator.sandboxes.pod import backend
 
@@ -29,6 +30,7 @@ RUNNER = "sparring/runner:cpu"
 DRIVER = 10_002
 MEMORY = "/dev/shm"  # noqa: S108  the host's file system in memory
 _players = itertools.count(40_000)
+_constants = ConstantFiles()
 
 
 @dataclass
@@ -85,7 +87,8 @@ class Pod:
         `weaken` replaces parts of its host configuration, or its `User`.
         """
         info = self.client.info()
-        host = HostLimits(info["NCPU"], sandbox_spec.limits.files, str(info.get("CgroupVersion", "1")) == "1")
+        first = str(info.get("CgroupVersion", "1")) == "1"
+        host = HostLimits(info["NCPU"], sandbox_spec.limits.files, first, hosts=_constants.hosts())
         found = self.client.api.inspect_image(sandbox_spec.image.digest)
         config, problems = read_image_config(found)
         assert not problems or sandbox_spec.image.command, problems
