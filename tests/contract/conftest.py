@@ -1,5 +1,6 @@
 """The backends under test, and the image with the raw players."""
 
+import functools
 import io
 import json
 import os
@@ -119,12 +120,18 @@ def open_backend(name: str, workspace: Path) -> Backend:
     return plugins.load_plugin("sandboxes", name)(BackendSettings(workspace))
 
 
+@pytest.fixture(scope="session")
+def open_once(tmp_path_factory) -> Callable[[str], Backend]:
+    """Returns a function that returns the backend with a name. A new one on docker would start a container first."""
+    return functools.cache(lambda name: open_backend(name, tmp_path_factory.mktemp(name)))
+
+
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
-def backend(request, tmp_path_factory, require) -> Backend:
+def backend(request, open_once, require) -> Backend:
     """Each backend in turn, ready to play."""
     if request.param == "pod":
         return request.getfixturevalue("pods")
-    made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
+    made = open_once(request.param)
     try:
         made.require_available(RUNTIME if request.param in {"docker", "runc"} else None)
     except BackendUnavailable as error:
