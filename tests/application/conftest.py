@@ -5,7 +5,8 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from orchestrator.ledger.stores.base import LedgerEntry
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from orchestrator.scoring.results_file import Results
-from tests import plain_player
+from tests import plain_player, postgresql
 
 TESTS = Path(__file__).resolve().parents[1]
 FAULTY_PLAYER = TESTS / "e2e" / "players" / "player.py"
@@ -111,6 +112,13 @@ class Cup:
                 desk.add_team(team, [contest_events.PersonRecord(id=team.lower(), name=f"P. {team}")])
         return self
 
+    def copy(self, path: Path) -> "Cup":
+        """Returns a copy of this contest, which is open, in another folder. Its baselines lie where they were."""
+        baselines = json.loads(self.folder.file.read_text())["baselines"]
+        copied = replace(deepcopy(self), path=path, more=self.more | {"baselines": baselines})
+        postgresql.copy_contest(self.folder.path, copied.folder.path)
+        return copied
+
     def clock(self) -> datetime:
         """Returns the time of day of this contest."""
         return self.time
@@ -183,13 +191,21 @@ def cup(empty: Cup) -> Cup:
     return empty.open()
 
 
-@pytest.fixture
-def played(cup: Cup) -> Cup:
-    """A contest with an attack and a defence, after its initial round."""
+@pytest.fixture(scope="session")
+def played_once(tmp_path_factory: pytest.TempPathFactory) -> Cup:
+    """A contest with an attack and a defence, after its initial round. Tests get copies of it."""
+    cup = Cup(tmp_path_factory.mktemp("played")).open()
     cup.submit("One", cup.player("attack_honest"))
+    cup.wait(hours=1)
     cup.submit("Two", cup.player("defence_honest"))
     cup.play("initial")
     return cup
+
+
+@pytest.fixture
+def played(played_once: Cup, tmp_path: Path) -> Cup:
+    """A contest with an attack and a defence, after its initial round."""
+    return played_once.copy(tmp_path)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def stage(found: RunEstimate, which: Stage) -> StageEstimate:
     return next(part for part in found.stages if part.stage is which)
 
 
-def played(cup, phase: str = "initial", since: int = 0) -> tuple[Counter, Counter]:
+def counts(cup, phase: str = "initial", since: int = 0) -> tuple[Counter, Counter]:
     """Returns, by stage, the jobs and the sandboxes that a round's ledger tells of after its entry `since`."""
     jobs: Counter = Counter()
     sandboxes: Counter = Counter()
@@ -53,7 +53,7 @@ def test_a_fresh_round_is_foreseen_exactly(entered) -> None:
     """Jobs and container starts are those that the round then has; questions are all pictures of all cells."""
     found = preview(entered)
     entered.play("initial")
-    jobs, sandboxes = played(entered)
+    jobs, sandboxes = counts(entered)
     for which in (Stage.PERTURB, Stage.CLASSIFY):
         part = stage(found, which)
         assert (part.jobs, part.sandboxes) == (jobs[which], sandboxes[which])
@@ -75,29 +75,27 @@ def test_nothing_is_written(entered) -> None:
 
 
 @pytest.mark.slow
-def test_a_newcomer_is_foreseen_with_its_own_cells(entered) -> None:
+def test_a_newcomer_is_foreseen_with_its_own_cells(played) -> None:
     """After a round only the newcomer's work is left, and its time is reckoned from what was measured (X4)."""
-    entered.play("initial")
-    entered.submit("Three", entered.player("attack_noop"))
-    found, since = preview(entered), len(entered.round_entries("initial"))
+    played.submit("Three", played.player("attack_noop"))
+    found, since = preview(played), len(played.round_entries("initial"))
     assert (stage(found, Stage.PERTURB).jobs, stage(found, Stage.PERTURB).finished) == (1, 2)
     assert (stage(found, Stage.CLASSIFY).jobs, stage(found, Stage.CLASSIFY).cells) == (1, 1)
     assert found.expected_seconds is not None
     assert 0 < found.expected_seconds < found.max_seconds
-    entered.play("initial")
-    jobs, sandboxes = played(entered, since=since)
+    played.play("initial")
+    jobs, sandboxes = counts(played, since=since)
     for which in (Stage.PERTURB, Stage.CLASSIFY):
         assert (stage(found, which).jobs, stage(found, which).sandboxes) == (jobs[which], sandboxes[which])
 
 
 @pytest.mark.slow
-def test_what_the_initial_round_played_is_reused_in_the_final(entered) -> None:
+def test_what_the_initial_round_played_is_reused_in_the_final(played) -> None:
     """The final foresees as many reused jobs as it then copies."""
-    entered.play("initial")
-    entered.promote()
-    found = preview(entered, "final")
-    entered.play("final")
-    told = [entry.event for entry in entered.round_entries("final")]
+    played.promote()
+    found = preview(played, "final")
+    played.play("final")
+    told = [entry.event for entry in played.round_entries("final")]
     copied = sum(len(event.jobs) for event in told if isinstance(event, events.JobsReused))
     assert copied > 0
     assert sum(part.reused for part in found.stages) == copied
@@ -106,35 +104,32 @@ def test_what_the_initial_round_played_is_reused_in_the_final(entered) -> None:
 
 
 @pytest.mark.slow
-def test_a_played_round_has_nothing_left(entered) -> None:
+def test_a_played_round_has_nothing_left(played) -> None:
     """Then every job is finished and no second is expected."""
-    entered.play("initial")
-    found = preview(entered)
+    found = preview(played)
     assert [part.jobs for part in found.stages] == [0, 0, 0, 0]
     assert (found.expected_seconds, found.max_seconds) == (0.0, 0.0)
 
 
 @pytest.mark.slow
-def test_a_damaged_array_is_foreseen_as_work(entered) -> None:
+def test_a_damaged_array_is_foreseen_as_work(played) -> None:
     """What cannot be read any more counts as not played; the rest of the round stays finished."""
-    entered.play("initial")
-    told = [entry.event for entry in entered.round_entries("initial")]
+    told = [entry.event for entry in played.round_entries("initial")]
     step = next(e for e in told if isinstance(e, events.StepFinished) and e.submission == "measure")
-    find_blob(entered.folder.path / "blobs", step.blobs["rows"]).write(b"")
-    found = preview(entered)
+    find_blob(played.folder.path / "blobs", step.blobs["rows"]).write(b"")
+    found = preview(played)
     assert (stage(found, Stage.PERTURB).jobs, stage(found, Stage.PERTURB).finished) == (0, 2)
     assert (stage(found, Stage.CLASSIFY).jobs, stage(found, Stage.CLASSIFY).finished) == (1, 1)
 
 
 @pytest.mark.slow
-def test_promoting_after_the_final_was_begun_wants_a_reason(entered) -> None:
+def test_promoting_after_the_final_was_begun_wants_a_reason(played) -> None:
     """Who goes on is not changed behind a final that was begun; with a reason it is, and the reason is on record."""
-    entered.play("initial")
-    entered.promote()
-    entered.play("final")
+    played.promote()
+    played.play("final")
     with pytest.raises(UsageError, match=r"the final round of quarters was begun .* give --reason"):
-        entered.promote()
-    assert len(entered.acts(FinalistsPromoted)) == 1
-    with entered.desk() as desk:
+        played.promote()
+    assert len(played.acts(FinalistsPromoted)) == 1
+    with played.desk() as desk:
         promotion.promote(desk, "quarters", "a cheat was found late")
-    assert entered.acts(FinalistsPromoted)[-1].reason == "a cheat was found late"
+    assert played.acts(FinalistsPromoted)[-1].reason == "a cheat was found late"

@@ -30,13 +30,6 @@ def entered(cup: Cup) -> Cup:
 
 
 @pytest.fixture
-def played(entered: Cup) -> Cup:
-    """The same after its initial round."""
-    entered.play("initial")
-    return entered
-
-
-@pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has this machine say of itself what a cluster's probe says of a cluster."""
     monkeypatch.setattr(LocalTarget, "probe_event", PROBED)

@@ -17,17 +17,31 @@ from orchestrator.errors import JobsParked, Rejected, StoreFault, UsageError
 from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.intake.contest_file import Contest
 
-from .conftest import HOW
+from .conftest import HOW, Cup
 
 TEAMS = {"One": "attack_honest", "Two": "defence_honest", "Three": "defence_constant"}
+
+
+def enter(cup) -> None:
+    """Has each team submit."""
+    for team, kind in TEAMS.items():
+        cup.submit(team, cup.player(kind))
+        cup.wait(hours=1)
 
 
 @pytest.fixture
 def entered(cup):
     """The contest with one submission of each team."""
-    for team, kind in TEAMS.items():
-        cup.submit(team, cup.player(kind))
-        cup.wait(hours=1)
+    enter(cup)
+    return cup
+
+
+@pytest.fixture(scope="module")
+def played_once(tmp_path_factory):
+    """The same after its initial round. Tests get copies of it."""
+    cup = Cup(tmp_path_factory.mktemp("played")).open()
+    enter(cup)
+    cup.play("initial")
     return cup
 
 
@@ -121,12 +135,11 @@ def test_a_whole_season(entered) -> None:
 
 
 @pytest.mark.slow
-def test_who_comes_after_the_finalists_were_named_is_told(entered) -> None:
+def test_who_comes_after_the_finalists_were_named_is_told(played) -> None:
     """It is received, and its receipt says that it is in the final only if the organizers promote again."""
-    entered.play("initial")
-    entered.promote()
-    entered.submit("One", entered.player("attack_noop"))
-    warnings = {each.id: " ".join(each.warnings) for each in entered.acts(contest_events.SubmissionReceived)}
+    played.promote()
+    played.submit("One", played.player("attack_noop"))
+    warnings = {each.id: " ".join(each.warnings) for each in played.acts(contest_events.SubmissionReceived)}
     assert "the finalists of quarters were named before this came" in warnings["attack_noop"]
     assert "finalists" not in warnings["attack_honest"]
 
@@ -172,44 +185,41 @@ def test_rounds_have_an_order(entered) -> None:
 
 
 @pytest.mark.slow
-def test_a_round_that_was_played_is_not_played_again(entered) -> None:
+def test_a_round_that_was_played_is_not_played_again(played) -> None:
     """The same command a second time adds nothing to either ledger."""
-    entered.play("initial")
-    before = entered.entries(), entered.round_entries("initial")
-    entered.play("initial")
-    assert (entered.entries(), entered.round_entries("initial")) == before
+    before = played.entries(), played.round_entries("initial")
+    played.play("initial")
+    assert (played.entries(), played.round_entries("initial")) == before
 
 
 @pytest.mark.slow
-def test_a_newcomer_runs_only_its_own_cells(entered) -> None:
+def test_a_newcomer_runs_only_its_own_cells(played) -> None:
     """After a new attack the round is played again with one new attack and its meetings; the rest stays (X4)."""
-    entered.play("initial")
-    before = [e.event.job for e in entered.round_entries("initial") if isinstance(e.event, events.JobFinished)]
-    entered.submit("One", entered.player("attack_noop"))
-    (after,) = entered.play("initial")
-    ends = [e.event for e in entered.round_entries("initial") if isinstance(e.event, events.JobFinished)]
+    before = [e.event.job for e in played.round_entries("initial") if isinstance(e.event, events.JobFinished)]
+    played.submit("One", played.player("attack_noop"))
+    (after,) = played.play("initial")
+    ends = [e.event for e in played.round_entries("initial") if isinstance(e.event, events.JobFinished)]
     new = [(end.stage, end.submission) for end in ends[len(before) :]]
     assert sorted(new) == [(Stage.CLASSIFY, "measure"), (Stage.PERTURB, "attack_noop")]
     assert rows(after, "attacks_initial")["attack_noop"].reason == "attack_honest stands for this team (A4)"
-    assert len(entered.acts(contest_events.RoundPlayed)) == 2
+    assert len(played.acts(contest_events.RoundPlayed)) == 2
 
 
 @pytest.mark.slow
-def test_the_final_copies_the_initial_round(entered) -> None:
+def test_the_final_copies_the_initial_round(played) -> None:
     """In the final only the meetings that are new are played; the others come from the initial round (X4)."""
-    entered.play("initial")
-    entered.promote()
-    entered.play("final")
-    told = [entry.event for entry in entered.round_entries("final")]
+    played.promote()
+    played.play("final")
+    told = [entry.event for entry in played.round_entries("final")]
     plan = next(event for event in told if isinstance(event, events.PlanMade))
-    played = [job for job in plan.jobs if not job.origin_round]
-    assert [(job.submission, [cell.attack for cell in job.cells]) for job in played] == [
+    new = [job for job in plan.jobs if not job.origin_round]
+    assert [(job.submission, [cell.attack for cell in job.cells]) for job in new] == [
         ("defence_constant", ["attack_honest"]),
         ("defence_honest", ["attack_honest"]),
     ]
     reused = next(event for event in told if isinstance(event, events.JobsReused))
     assert set(reused.jobs) == {job.id for job in plan.jobs if job.origin_round == "initial"}
-    assert reused.head == entered.round_entries("initial")[-1].hash
+    assert reused.head == played.round_entries("initial")[-1].hash
 
 
 @pytest.mark.slow
@@ -232,24 +242,22 @@ def test_the_earlier_of_equals_goes_on(cup, hours) -> None:
 
 
 @pytest.mark.slow
-def test_who_withdraws_after_promotion_is_gone_from_the_final(entered) -> None:
+def test_who_withdraws_after_promotion_is_gone_from_the_final(played) -> None:
     """A withdrawn finalist does not play, and the other side is measured without it (A13)."""
-    entered.play("initial")
-    entered.promote()
-    with entered.desk() as desk:
+    played.promote()
+    with played.desk() as desk:
         desk.withdraw("defence_constant", "the team found a bug")
-    (final,) = entered.play("final")
+    (final,) = played.play("final")
     assert "defence_constant" not in rows(final, "defences")
     assert rows(final, "attacks")["attack_honest"].score == 100
 
 
 @pytest.mark.slow
-def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
+def test_who_is_disqualified_after_the_final_leaves_its_boards(played) -> None:
     """Boards are judged with what the contest knows now: no number is played again (A13)."""
-    entered.play("initial")
-    entered.promote()
-    entered.play("final")
-    with entered.desk() as desk:
+    played.promote()
+    played.play("final")
+    with played.desk() as desk:
         desk.disqualify("defence_constant", "two people, one team")
         (final,) = season_rounds.latest_results(desk, only="quarters")
     row = rows(final, "defences")["defence_constant"]
@@ -305,32 +313,30 @@ def test_a_season_needs_its_measures(cup) -> None:
 
 
 @pytest.mark.slow
-def test_what_decides_play_cannot_change(entered) -> None:
+def test_what_decides_play_cannot_change(played) -> None:
     """A rule that decides what is played is refused after the first round, to be judged and to be played (A8)."""
-    entered.play("initial")
-    entered.write(on_missing="clean")
-    with entered.desk() as desk, pytest.raises(UsageError, match=r"rules\.on_missing decide what is played"):
+    played.write(on_missing="clean")
+    with played.desk() as desk, pytest.raises(UsageError, match=r"rules\.on_missing decide what is played"):
         rescoring.rescore(desk)
     with pytest.raises(UsageError, match=r"rules\.on_missing in .* changed since the contest was judged"):
-        entered.play("initial")
-    entered.write(on_missing="held")  # the default, now in words
-    entered.play("initial")
+        played.play("initial")
+    played.write(on_missing="held")  # the default, now in words
+    played.play("initial")
 
 
 @pytest.mark.slow
-def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
+def test_no_round_is_played_under_rules_that_nobody_applied(played) -> None:
     """A changed rule is applied or put back before the next round: a final is not judged otherwise by accident."""
-    entered.play("initial")
-    entered.promote()
-    entered.write(clean_floor={"baseline": "measure", "points": 10})
+    played.promote()
+    played.write(clean_floor={"baseline": "measure", "points": 10})
     with pytest.raises(
         UsageError, match=r"rules\.clean_floor in .* changed since the contest was judged; see `sparring rescore"
     ):
-        entered.play("final")
-    with entered.desk() as desk:
+        played.play("final")
+    with played.desk() as desk:
         rescoring.record_decision(desk, "the jury wants a floor", apply=True)
-    entered.promote()
-    (final,) = entered.play("final")
+    played.promote()
+    (final,) = played.play("final")
     assert final.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
 
 
@@ -345,25 +351,23 @@ def test_a_weight_that_is_written_with_decimals_is_no_change(entered) -> None:
 
 
 @pytest.mark.slow
-def test_other_tasks_may_come_and_go(entered) -> None:
+def test_other_tasks_may_come_and_go(played) -> None:
     """A task that is added to the contest file later does not keep the others from being played again."""
-    entered.play("initial")
-    text = json.loads(entered.folder.file.read_text())
+    text = json.loads(played.folder.file.read_text())
     text["tasks"].append(text["tasks"][0] | {"name": "thirds"})
-    entered.folder.file.write_text(json.dumps(text))
-    entered.submit("One", entered.player("attack_noop"))
-    (after,) = entered.play("initial")
+    played.folder.file.write_text(json.dumps(text))
+    played.submit("One", played.player("attack_noop"))
+    (after,) = played.play("initial")
     assert "attack_noop" in rows(after, "attacks_initial")
 
 
 @pytest.mark.slow
-def test_a_rescoring_is_looked_at_first(entered) -> None:
+def test_a_rescoring_is_looked_at_first(played) -> None:
     """Board against board is shown, and nothing is changed by looking (A12)."""
-    entered.play("initial")
-    shown = (entered.folder.round("initial", "quarters").path / "results.json").read_text()
-    before = entered.entries()
-    entered.write(clean_floor={"baseline": "measure", "points": 10})
-    with entered.desk() as desk:
+    shown = (played.folder.round("initial", "quarters").path / "results.json").read_text()
+    before = played.entries()
+    played.write(clean_floor={"baseline": "measure", "points": 10})
+    with played.desk() as desk:
         (found,) = rescoring.rescore(desk, "quarters")
     assert (found.task, found.round) == ("quarters", "initial")
     assert rows(found.before, "defences_initial")["defence_constant"].rank == 1
@@ -372,49 +376,46 @@ def test_a_rescoring_is_looked_at_first(entered) -> None:
         ["defence_constant", "defence_honest"],
         ["defence_honest"],
     )
-    assert entered.entries() == before
-    assert (entered.folder.round("initial", "quarters").path / "results.json").read_text() == shown
+    assert played.entries() == before
+    assert (played.folder.round("initial", "quarters").path / "results.json").read_text() == shown
 
 
 @pytest.mark.slow
-def test_a_rescoring_is_applied_as_an_act(entered) -> None:
+def test_a_rescoring_is_applied_as_an_act(played) -> None:
     """Applied, the new rules hold for every board, file and promotion, and the old ones stay on record (A12)."""
-    entered.play("initial")
-    entered.write(clean_floor={"baseline": "measure", "points": 10})
-    with entered.desk() as desk:
+    played.write(clean_floor={"baseline": "measure", "points": 10})
+    with played.desk() as desk:
         rescoring.record_decision(desk, "the jury wants a floor", apply=True)
-    (changed,) = entered.acts(contest_events.RulesChanged)
+    (changed,) = played.acts(contest_events.RulesChanged)
     assert (changed.actor, changed.reason) == ("desk", "the jury wants a floor")
-    written = json.loads((entered.folder.round("initial", "quarters").path / "results.json").read_text())
+    written = json.loads((played.folder.round("initial", "quarters").path / "results.json").read_text())
     row = next(row for row in written["boards"][1]["rows"] if row["submission"] == "defence_constant")
     assert "below the floor" in row["reason"]
-    assert entered.promote()[1] == ("defence_honest",)
-    entered.write()
-    with entered.desk() as desk:
+    assert played.promote()[1] == ("defence_honest",)
+    played.write()
+    with played.desk() as desk:
         (found,) = rescoring.rescore(desk)
     assert rows(found.before, "defences_initial")["defence_constant"].rank is None
 
 
 @pytest.mark.slow
-def test_a_rescoring_is_dropped_as_an_act(entered) -> None:
+def test_a_rescoring_is_dropped_as_an_act(played) -> None:
     """Dropped, it is on record that it was looked at, and every board stays (A12)."""
-    entered.play("initial")
-    entered.write(clean_floor={"baseline": "measure", "points": 10})
-    with entered.desk() as desk:
+    played.write(clean_floor={"baseline": "measure", "points": 10})
+    with played.desk() as desk:
         rescoring.record_decision(desk, "too late for that", apply=False)
         (results,) = season_rounds.latest_results(desk)
-    (dropped,) = entered.acts(contest_events.RejudgementDropped)
+    (dropped,) = played.acts(contest_events.RejudgementDropped)
     assert dropped.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
     assert rows(results, "defences_initial")["defence_constant"].rank == 1
 
 
 @pytest.mark.slow
-def test_settling_needs_a_reason(entered) -> None:
+def test_settling_needs_a_reason(played) -> None:
     """Neither is done without one."""
-    entered.play("initial")
-    with entered.desk() as desk, pytest.raises(UsageError, match="reason"):
+    with played.desk() as desk, pytest.raises(UsageError, match="reason"):
         rescoring.record_decision(desk, "", apply=True)
-    assert entered.acts(contest_events.RulesChanged) == []
+    assert played.acts(contest_events.RulesChanged) == []
 
 
 @pytest.mark.slow
