@@ -14,8 +14,9 @@ def main():
     y = (x.sum(1) > 0).long()
     net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    batches = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, num_workers=3, persistent_workers=True)
     for _ in range(5):
-        for bx, by in DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, num_workers=3):
+        for bx, by in batches:
             optimizer.zero_grad()
             nn.functional.cross_entropy(net(bx), by).backward()
             optimizer.step()
