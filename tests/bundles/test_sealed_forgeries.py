@@ -84,7 +84,7 @@ def test_every_number_of_a_board_is_recomputed(forge, name, every):
     original = path.read_bytes()
     results = json.loads(original)
     places = [
-        *(("boards", board, "rows", row) for board in (0, 1) for row in (0, 1)),
+        *(("boards", board, "rows", row) for board, row in ((0, 0), (1, 1))),
         ("boards", 0),
         ("cells", 2),
         ("findings", 0),
@@ -106,7 +106,7 @@ def test_every_number_of_a_board_is_recomputed(forge, name, every):
             place, what = place_of(forged.sign())
             assert place.startswith(f"{FINAL}/results.json"), (steps, field, place, what)
             tried += 1
-    assert tried > (80 if every == 1 else 20)
+    assert tried > (80 if every == 1 else 20), tried
 
 
 def change(value, steps, field):
