@@ -64,11 +64,19 @@ def close_site(*, setting, value, **_):
     contest_site._site = None
 
 
-@pytest.fixture
-def contest(service, tmp_path):
-    """The folder of a served contest from the tournament's template, with empty tables of accounts."""
-    folder = tmp_path / "cup"
+@pytest.fixture(scope="session")
+def new_contest(tmp_path_factory):
+    """The folder of a contest from the tournament's template. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("new") / "cup"
     seasons.create_contest(folder, "tournament")
+    return folder
+
+
+@pytest.fixture
+def contest(service, new_contest, tmp_path):
+    """The folder of a served copy of `new_contest`, with empty tables of accounts."""
+    folder = tmp_path / "cup"
+    postgresql.copy_contest(new_contest, folder)
     with serving(folder):
         yield folder
 
