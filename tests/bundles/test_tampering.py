@@ -16,7 +16,7 @@ from orchestrator.signatures import SigningKey
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 FINAL = "rounds/final/quarters"
 INITIAL = "rounds/initial/quarters"
-CHANGES = 90
+CHANGES = 60
 """Of single bytes, in each kind of bundle."""
 PLAYER = Path(__file__).parent / "players" / "player.py"
 ORDER = 2**252 + 27742317777372353535851937790883648493
