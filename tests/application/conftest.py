@@ -24,7 +24,7 @@ from orchestrator.application.contests import (
 )
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.submission_admission import SubmissionRequest
-from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds import entry_images, play_rounds
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.domain import contest_events
 from orchestrator.errors import BackendUnavailable
@@ -245,13 +245,15 @@ def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
 @pytest.fixture
 def repository(engine, monkeypatch) -> Iterator[str]:
     """The repository of this test's images, whether built or submitted. All are removed after the test."""
-    name = f"sparring-test/wiring-{secrets.token_hex(8)}"
+    last_part = f"wiring-{secrets.token_hex(8)}"
+    name = f"sparring-test/{last_part}"
     monkeypatch.setattr(package_submission, "REPOSITORY", name)
     yield name
-    for tag in names_in(engine, name):
+    for tag in names_in(engine, name, f"{entry_images.REPOSITORY}/{last_part}"):  # the latter: built for rounds
         engine.images.remove(tag)
 
 
-def names_in(engine: docker.DockerClient, repository: str) -> set[str]:
-    """Returns the tags in a repository. Its images may also have tags of other tests."""
-    return {tag for image in engine.images.list(repository) for tag in image.tags if tag.startswith(repository)}
+def names_in(engine: docker.DockerClient, *repositories: str) -> set[str]:
+    """Returns the tags in some repositories. Their images may also have tags of other tests."""
+    images = engine.images.list(filters={"reference": list(repositories)})
+    return {tag for image in images for tag in image.tags if tag.startswith(repositories)}
