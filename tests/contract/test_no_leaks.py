@@ -1,4 +1,4 @@
-"""Sandboxes opened and killed at random moments leave nothing: 20 of them in `make test`, 200 in `make soak`."""
+"""Sandboxes opened and killed at random moments leave nothing: 12 of them in `make test`, 200 in `make soak`."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-SIZE = 200 if os.environ.get("SPARRING_SOAK") else 20
+SIZE = 200 if os.environ.get("SPARRING_SOAK") else 12
 AT_A_TIME = 4
 LIMITS = replace(Limits(), memory=128 * 1024 * 1024, pids=50)
 PLAYERS = {
