@@ -34,6 +34,7 @@ from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from orchestrator.scoring.results_file import Results
 from tests import plain_player, postgresql
+from tests.engine_images import has_image
 
 TESTS = Path(__file__).resolve().parents[1]
 FAULTY_PLAYER = TESTS / "e2e" / "players" / "player.py"
@@ -236,7 +237,7 @@ def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
     except BackendUnavailable as error:
         require("docker", str(error))
     client = docker.from_env()
-    if not client.images.list(BASE):
+    if not has_image(client, BASE):
         require("docker", f"there is no {BASE}: make images")
     yield client
     client.close()

@@ -22,6 +22,7 @@ from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 from orchestrator.sandboxes.base import Backend, BackendSettings, Image, ImageSource, Sandbox, SandboxSpec
+from tests.engine_images import has_image
 from tests.small_image import BASE, small_base_image
 
 from .pods import RUNNER, Pods
@@ -65,7 +66,7 @@ def engine(require) -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="session")
 def test_image(engine, require) -> str:
     """An image with python3, and with what the steps of a build call."""
-    if not engine.images.list(BASE):
+    if not has_image(engine, BASE):
         require("docker", f"there is no {BASE}: make images")
     return small_base_image()
 
@@ -108,7 +109,7 @@ def player_image(build) -> str:
 @pytest.fixture(scope="session")
 def pods(engine, require, tmp_path_factory) -> Iterator[Pods]:
     """Pods on this machine's engine."""
-    if not engine.images.list(RUNNER):
+    if not has_image(engine, RUNNER):
         require("docker", f"there is no {RUNNER}: make images")
     made = Pods(engine, tmp_path_factory.mktemp("no-pod"))
     yield made

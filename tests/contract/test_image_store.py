@@ -15,6 +15,7 @@ from orchestrator import plugins
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake import package_writer
 from orchestrator.sandboxes.base import BackendSettings, BuildRequest, ImageLayer, ImageSource, ImageStore
+from tests.engine_images import has_image
 
 DOCKER = pytest.mark.parametrize(
     "backend", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
@@ -44,7 +45,7 @@ def tag(workshop, engine) -> Iterator[str]:
     name = f"sparring-test/workshop:{secrets.token_hex(8)}"
     yield name
     workshop.untag(name)
-    assert not engine.images.list(name)
+    assert not has_image(engine, name)
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_failing_step_is_the_submissions(build, engine, tag, lines, what) -> N
     """A step that fails, or a line that is none, is refused with the builder's reason, and nothing is tagged."""
     with pytest.raises(Rejected, match=what):
         build(lines)
-    assert not engine.images.list(tag)
+    assert not has_image(engine, tag)
 
 
 @DOCKER
@@ -220,7 +221,7 @@ def test_layers_that_cannot_be_unpacked_are_refused(workshop, tag, engine) -> No
     config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [layer.diff_id]}}
     with pytest.raises(Rejected, match="the engine cannot unpack them"):
         workshop.load(config, [layer], tag)
-    assert not engine.images.list(tag)
+    assert not has_image(engine, tag)
 
 
 @DOCKER

@@ -13,6 +13,7 @@ import pytest
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.sandboxes.base import Ending, ImageSource, SandboxSpec
+from tests.engine_images import has_image
 from tests.small_image import BASE
 
 PROGRAMS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "benign").glob("*.py"))}
@@ -40,7 +41,7 @@ START = f"import os, sys; open('{PLACE}', 'w').write(sys.argv[1]); os.execvp('py
 @pytest.fixture(scope="module")
 def images(backend, engine, require) -> dict[str, str]:
     """The image for each kind of program, admitted."""
-    if not engine.images.list(TORCH):
+    if not has_image(engine, TORCH):
         require("docker", f"there is no {TORCH}: make images")
     return {name: backend.admit(ImageSource(image=image)) for name, image in (("base", BASE), ("torch", TORCH))}
 
