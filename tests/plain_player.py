@@ -7,6 +7,6 @@ PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
 FILES = (TESTS / "bundles" / "players" / "player.py", PROTOCOL)
 BEHAVIOURS = (
     *("honest", "noop", "constant", "chance", "crashes"),
-    *("counter", "moody", "raw_label", "own_chance"),
+    *("counter", "moody", "raw_label", "own_chance", "slow", "talks_behind"),
 )
 """The behaviours for which tests of whole rounds take this player and not the one of tests/e2e/."""

@@ -25,7 +25,6 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.intake.contest_file import Contest
 from orchestrator.sandboxes.linux import cgroup_counters
-from tests.small_image import small_base_image
 
 pytestmark = [
     pytest.mark.docker,
@@ -106,14 +105,14 @@ class OwnEngine:
 
 @pytest.fixture(scope="module")
 def own_engine(base_image, require) -> Iterator[OwnEngine]:
-    """A second engine that has the base images."""
+    """A second engine that has the base image."""
     if shutil.which("dockerd") is None or os.geteuid() != 0:
         require("docker", "a second engine needs dockerd, and root")
     folder = Path(tempfile.mkdtemp(prefix="sparring-engine-"))
     engine = OwnEngine(folder)
     try:
         engine.start()
-        saved = subprocess.Popen(["docker", "save", base_image, small_base_image(numpy=True)], stdout=subprocess.PIPE)
+        saved = subprocess.Popen(["docker", "save", base_image], stdout=subprocess.PIPE)
         subprocess.run(
             ["docker", "--host", engine.address, "load"], stdin=saved.stdout, check=True, capture_output=True
         )

@@ -7,7 +7,9 @@ take most of their time.
 import os
 import struct
 import sys
+import time
 
+import protocol
 from protocol import read, write  # imported first: from here on print() writes to the log
 
 side, behaviour = sys.argv[1:3]
@@ -39,7 +41,7 @@ class Attacker:
 
     With the behaviour `tells`, it writes the labels to its log and into a fault. With `far`, it exceeds the budget in
     its first batch, and sends a wrong shape and a wrong type in later ones. With `crashes`, it ends at its second
-    batch; with `own_chance`, it takes random labels for the true ones.
+    batch; with `own_chance`, it takes random labels for the true ones; with `slow`, it waits at each batch.
     """
 
     batches = 0
@@ -50,6 +52,8 @@ class Attacker:
         labels, shape, kind = question["labels"], question["shape"], "u8"
         if behaviour == "crashes" and self.batches == 2:
             os._exit(3)
+        if behaviour == "slow":
+            time.sleep(0.3)
         if behaviour == "own_chance":
             labels = [drawn() for _ in labels]
         told = ",".join(str(label) for label in labels)
@@ -88,7 +92,7 @@ class Defender:
     """Answers with the brightest quarter, or as its behaviour says.
 
     With `crashes`, it ends where the first value is 255. With `counter`, its answers change after every eighth
-    question; with `moody`, they depend on what it drew at its start.
+    question; with `moody`, they depend on what it drew at its start; with `slow`, it waits at each question.
     """
 
     asked = 0
@@ -100,6 +104,8 @@ class Defender:
         first = pictures[0][0]
         if (behaviour == "dies" and first % 7 == 0) or (behaviour == "crashes" and first == 255):
             os._exit(3)
+        if behaviour == "slow":
+            time.sleep(0.02)
         labels = [self.label(brightest(picture, question["shape"][1:]), picture) for picture in pictures]
         write({"type": "answers", "id": question["id"], "labels": labels})
 
@@ -129,3 +135,6 @@ while True:
     else:
         size = len(payload) // asked["shape"][0]
         player.answer(asked, [payload[at : at + size] for at in range(0, len(payload), size)])
+        if behaviour == "talks_behind":  # a line behind each reply
+            protocol._answers.write(b"processed a batch\n")
+            protocol._answers.flush()

@@ -58,8 +58,6 @@ class Attacker(Attack):
         self.batches += 1
         if behaviour == "noop":
             return pixels
-        if behaviour == "slow":
-            time.sleep(0.3)
         if behaviour == "crashes" and self.batches == 2:
             os._exit(3)
         if behaviour == "hangs" and self.batches == 2:
@@ -110,8 +108,6 @@ class Defender(Defence):
         if behaviour == "eats" and (pixels[:, 0, 0, 0] == 255).any():
             hoard = [np.ones(1 << 24) for _ in range(16)]
             labels = labels + int(hoard[0][0])
-        if behaviour == "slow":
-            time.sleep(0.02)
         if behaviour == "stderr":
             os.write(2, b"\x1b[31m<script>alert(1)</script>" * 10_000)
         return self.told(labels, pixels)
@@ -126,16 +122,6 @@ class Defender(Defence):
         return list(map(answers[behaviour], labels, pixels)) if behaviour in answers else labels
 
 
-def say(header, payload=b"", write=sparring_player._write):
-    """Sends a reply, and a line behind it."""
-    write(header, payload)
-    if header["type"] in ("answers", "candidates"):
-        sparring_player._answers.write(b"processed a batch\n")
-        sparring_player._answers.flush()
-
-
-if behaviour == "talks_behind":
-    sparring_player._write = say
 if behaviour == "child_eats":
     child = os.fork()
     if child == 0:  # the memory limit kills it: every page that it takes is written to
