@@ -39,7 +39,7 @@ def grade(quality: float, rater: Rater, rng: np.random.Generator) -> int:
     """Returns a grade, 1 to 5."""
     if rater.random:
         return int(rng.integers(1, 6))
-    return int(np.clip(np.rint(quality + rater.bias + rng.normal(0, rater.noise)), 1, 5))
+    return min(max(round(quality + rater.bias + rng.normal(0, rater.noise)), 1), 5)
 
 
 def answer(item: PlannedItem, quality: float, label: int, rater: Rater, rng: np.random.Generator) -> Answer:

@@ -84,7 +84,7 @@ def simulated_grades(noise: float, rng: np.random.Generator) -> np.ndarray:
     for rater, team, position in assign_raters(TEAMS, range(60), raters, 3, rng):
         place, who = TEAMS.index(team), int(rater)
         seen = MEANS[place] + levels[position] + biases[who] + rng.normal(0, noise)
-        grades[place, position, who] = np.clip(np.rint(seen), 1, 5)
+        grades[place, position, who] = min(max(round(seen), 1), 5)
     return grades
 
 

@@ -208,22 +208,28 @@ def test_a_package_that_was_changed_is_refused(packed, tmp_path, edit, what) -> 
     assert not any((tmp_path / "w").iterdir())
 
 
-@pytest.mark.slow
-@settings(max_examples=300)
-@given(data=st.data())
-def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layers) -> None:
-    """Whatever byte of a package is changed: it is refused, or what is read is what was packed."""
-    room = tmp_path_factory.mktemp("p")
+@pytest.fixture(scope="module")
+def written(make, engine, tmp_path_factory) -> package_writer.WrittenPackage:
+    """A package with an image, which no test changes."""
+    room = tmp_path_factory.mktemp("written")
     folder = room / "entry"
     folder.mkdir()
     for name, content in make.ordinary.items():
         (folder / name).write_bytes(content)
-    packed = package_writer.write_package(folder, room / "p", Engine(saved(make, config, layers)), "team/entry:cpu")
-    good = bytearray(packed.path.read_bytes())
-    good[data.draw(st.integers(0, len(good) - 1))] ^= data.draw(st.integers(1, 255))
-    packed.path.write_bytes(good)
+    return package_writer.write_package(folder, room / "p", engine, "team/entry:cpu")
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(data=st.data())
+def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, written, layers) -> None:
+    """Whatever byte of a package is changed: it is refused, or what is read is what was packed."""
+    room = tmp_path_factory.mktemp("p")
+    changed = bytearray(written.path.read_bytes())
+    changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
+    (room / "p").write_bytes(changed)
     try:
-        with archive.open_archive(packed.path, room / "w") as unpacked:
+        with archive.open_archive(room / "p", room / "w") as unpacked:
             read = {path.name: path.read_bytes() for path in unpacked.source.iterdir()}
             raw = [b"".join(layer.read_pieces()) for layer in image_archive.read_image_layout(unpacked.image).layers]
             promised = unpacked.declared_image
@@ -231,7 +237,7 @@ def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layer
         return
     # A mode's bits are in no digest, nor is the id that is promised, which is compared where it is brought in.
     assert (read, raw) == (make.ordinary, layers)
-    assert len(promised) == len(packed.image)
+    assert len(promised) == len(written.image)
 
 
 def test_the_list_is_the_same_text_each_time() -> None:

@@ -331,7 +331,7 @@ def _with_tokens(order: Sequence[_Draft], rater: str, key: bytes) -> tuple[Plann
 
 def _keyed(key: bytes, *parts: str) -> bytes:
     """Returns 32 bytes that only the holder of the key can predict."""
-    return hmac.new(key, canonical_json(parts).encode(), "sha256").digest()
+    return hmac.digest(key, canonical_json(parts).encode(), "sha256")
 
 
 def _draft(task: GradingTask, seat: Seat, *, appeal: bool = False) -> _Draft:
