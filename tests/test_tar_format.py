@@ -19,7 +19,7 @@ from orchestrator.sandboxes.image_files.mount_points import FileKind
 from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember, read_members
 from orchestrator.tar_format import BLOCK_BYTES, TarDefect, TarDefectError
 
-INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 400
+INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 200
 MIB = 1024**2
 KINDS = {
     tar_format.FILE: MemberKind.FILE,

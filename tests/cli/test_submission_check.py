@@ -258,10 +258,10 @@ def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     """What the submission broke is counted, and the exit code says it."""
     page = tmp_path / "page.html"
     arguments = ("--against", "mover", "--contest", contest, "--pictures", page, "--json")
-    done = submission("try", player("defence_nonsense"), *arguments)
+    done = submission("try", player("defence_raw_label"), *arguments)
     answer = json.loads(done.stdout)
     assert done.exit_code == 1
-    assert set(answer["faults"]) == {"defence_nonsense: reported"}
+    assert set(answer["faults"]) == {"defence_raw_label: protocol"}
     assert sum(answer["faults"].values()) == 16
 
 

@@ -12,7 +12,7 @@ from orchestrator.errors import Rejected
 from orchestrator.intake import archive
 from orchestrator.intake.archive import ArchiveBounds
 
-INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 400
+INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 200
 SMALL = ArchiveBounds(source=1024**2, image=1024**2, members=50, unchecked_bytes=1024**2)
 KINDS = ("tar", "gz", "zip")
 
@@ -48,6 +48,12 @@ def outcome(data: bytes, room: Path) -> dict[str, bytes] | None:
     return read
 
 
+@pytest.fixture(scope="module")
+def contents(whole, room) -> dict[str, set[bytes]]:
+    """What is read from the good archives: the content of each file, by the kind of archive."""
+    return {kind: set(outcome(data, room).values()) for kind, data in whole.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=INPUTS)
@@ -76,13 +82,13 @@ def test_changed_bytes_are_refused_or_harmless(kind, whole, room, data) -> None:
 @pytest.mark.parametrize("kind", ["gz", "zip"])
 @settings(max_examples=INPUTS)
 @given(data=st.data())
-def test_one_changed_byte_never_changes_a_file(kind, whole, room, data) -> None:
+def test_one_changed_byte_never_changes_a_file(kind, whole, contents, room, data) -> None:
     """With a checksum over every file, one changed byte is a refusal, or the same content under some names."""
     good = bytearray(whole[kind])
     at = data.draw(st.integers(0, len(good) - 1))
     good[at] ^= data.draw(st.integers(1, 255))
     read = outcome(bytes(good), room)
-    assert read is None or set(read.values()) <= set(outcome(whole[kind], room).values())
+    assert read is None or set(read.values()) <= contents[kind]
 
 
 @pytest.mark.slow
