@@ -78,8 +78,9 @@ def fresh(service, request, tmp_path):
 
 @pytest.fixture(scope="module", params=["warmup", "attack_set"])
 def played_template(service, request, tmp_path_factory):
-    """A contest of a template whose own defence was played on a few pictures, with a team."""
-    folder = tmp_path_factory.mktemp("template") / "cup"
+    """A contest of a template, with a team, in which a defence that answers the first class met a few pictures."""
+    cup = Cup(tmp_path_factory.mktemp("template"))
+    folder, defence = cup.folder.path, cup.player("defence_constant")
     seasons.create_contest(folder, request.param)
     (folder / "web").mkdir()
     text = (folder / "contest.yaml").read_text()
@@ -92,7 +93,9 @@ def played_template(service, request, tmp_path_factory):
         ("power: 0.9", "power: 0"),
     ):
         text = text.replace(before, after)
-    (folder / "contest.yaml").write_text(re.sub(r"(?m)^  (spsa|boundary):.*$", r"  \1: null", text))
+    text = re.sub(r"(?m)^  (spsa|boundary):.*$", r"  \1: null", text)
+    text = re.sub(r"\{builtin: defence_undefended\w*\}", f"{{folder: {defence}, name: constant}}", text)
+    (folder / "contest.yaml").write_text(text)
     with seasons.administer(folder) as desk:
         desk.add_team("Reds", [contest_events.PersonRecord(id=PERSON, name="Zacharias Canary")])
         season_rounds.play_round(desk, "board", HOW, lambda _: None)
