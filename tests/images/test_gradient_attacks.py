@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow  # PyTorch takes seconds to import
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("PyTorch")]  # one worker imports it, which takes seconds
 IMAGES = Path(__file__).parents[2] / "images"
 EPSILON = 51
 NETWORKS = ("defence_undefended", "defence_fgsm_trained", "attack_fgsm")

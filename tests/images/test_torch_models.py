@@ -9,7 +9,7 @@ from orchestrator.protocol.messages import Role
 
 from .conftest import EPSILON, ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("PyTorch")]  # one worker imports it, which takes seconds
 SURROGATE = ROOT / "images" / "attack_fgsm" / "weights.safetensors"
 PLAYER = """
 from sparring_torch import serve, torch_attack, torch_defence, torch_model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-pytestmark = pytest.mark.slow  # PyTorch starts
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("PyTorch")]  # one worker imports it, which takes seconds
 IMAGES = Path(__file__).parents[2] / "images"
 CASES = [
     ("defence_undefended", "clean", 0, 491),
