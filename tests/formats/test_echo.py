@@ -87,7 +87,7 @@ def play(found: League) -> League:
     found.path.mkdir()
     shutil.copy(HERE / "contest.yaml", found.path)
     found.run("contest", "check", found.path / "contest.yaml")
-    found.start("contest", "open", found.path)
+    found.run("contest", "open", found.path)
     for team in ("Owls", "Larks"):
         found.run("team", "add", found.path, team, "--member", f"{team.lower()}@example.org:{team}")
     found.said = {}
@@ -99,7 +99,7 @@ def play(found: League) -> League:
     found.early = found.run("publish", found.path, "--out", place / "early", "--full", status=2)
     found.said["end"] = found.run("contest", "record", found.path, "echo.season_ended", "--set", "thanks=all players")
     found.run("report", found.path)
-    found.start("publish", found.path, "--out", place / "sealed", "--sealed")
+    found.run("publish", found.path, "--out", place / "sealed", "--sealed")
     found.run("publish", found.path, "--out", place / "full", "--full")
     return found
 
