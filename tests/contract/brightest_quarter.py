@@ -11,6 +11,7 @@ import docker
 import numpy as np
 
 from orchestrator.domain.samples import Samples
+from tests import plain_player
 from tests.small_image import small_base_image
 
 PLAYER = Path(__file__).parents[1] / "e2e" / "players" / "player.py"
@@ -39,10 +40,14 @@ def builder(engine: docker.DockerClient) -> Callable[[str], str]:
     def image(name: str) -> str:
         side, _, behaviour = name.partition("_")
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM {small_base_image(numpy=True)}\nCOPY player.py /player/\nCMD {command}\n"
+        files = plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (PLAYER,)
+        recipe = f"FROM {small_base_image(numpy=PLAYER in files)}\nCOPY *.py /player/\nCMD {command}\n"
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
-            for name_, content in (("Dockerfile", recipe.encode()), ("player.py", PLAYER.read_bytes())):
+            for name_, content in (
+                ("Dockerfile", recipe.encode()),
+                *((file.name, file.read_bytes()) for file in files),
+            ):
                 entry = tarfile.TarInfo(name_)
                 entry.size = len(content)
                 tar.addfile(entry, io.BytesIO(content))

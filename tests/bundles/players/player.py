@@ -91,7 +91,7 @@ class Attacker:
 class Defender:
     """Answers with the brightest quarter, or as its behaviour says.
 
-    With `crashes`, it ends where the first value is 255. With `counter`, its answers change after every eighth
+    With `crashes`, it ends where a picture's first value is 255. With `counter`, its answers change after every eighth
     question; with `moody`, they depend on what it drew at its start; with `slow`, it waits at each question.
     """
 
@@ -101,8 +101,9 @@ class Defender:
     def answer(self, question, pictures):
         """Sends a label for each picture."""
         self.asked += 1
-        first = pictures[0][0]
-        if (behaviour == "dies" and first % 7 == 0) or (behaviour == "crashes" and first == 255):
+        if behaviour == "dies" and pictures[0][0] % 7 == 0:
+            os._exit(3)
+        if behaviour == "crashes" and any(picture[0] == 255 for picture in pictures):
             os._exit(3)
         if behaviour == "slow":
             time.sleep(0.02)
