@@ -121,7 +121,7 @@ def test_a_fault_ends_with_1(place) -> None:
     (place / "mine" / "player.py").write_text(
         PLAYER.strip().replace("low = ", "raise ValueError('mine alone')\n        low = ")
     )
-    words = (place / "mine", "--contest", place / "contest.yaml", "--pictures", 4, "--out", place / "kept")
+    words = (place / "mine", "--contest", place / "contest.yaml", "--pictures", 1, "--out", place / "kept")
     done = evaluate(*words)
     assert done.exit_code == 1, done.output
     assert "fault: " in done.stdout
