@@ -2,7 +2,8 @@
 
 They are unchanged, but that two contests are played in less time: the small one with fewer sandboxes, and asking no
 question again; the season so too, on fewer pictures than `contest init` writes, and without the attacks of many steps.
-All commands of `sparring` but the first are forks of one process (see tests/forked_commands).
+With SPARRING_SOAK both are played as written. All commands of `sparring` but the first are forks of one process (see
+tests/forked_commands).
 """
 
 import os
@@ -18,6 +19,7 @@ from tests import forked_commands
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+SOAK = bool(os.environ.get("SPARRING_SOAK"))
 SMALL = "title: A small contest on fifty digits\n"
 QUICK_SMALL = f"{SMALL}isolation: round\nreplay: {{power: 0}}\n"
 SEASON = "sparring contest init cup\n"
@@ -89,10 +91,7 @@ def make_clone(copy: Path) -> None:
 
 def run(clone: Path, chosen: list[Block]) -> Ran:
     """Runs blocks in one shell, in the clone."""
-    changes = "; ".join(f"s/{written}/{instead}/" for written, instead in QUICK.items())
-    season = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
-    texts = [block.text.replace(SMALL, QUICK_SMALL).replace(SEASON, season) for block in chosen]
-    script = "\n".join(["set -euo pipefail", *texts])
+    script = "\n".join(["set -euo pipefail", *(block.text if SOAK else _shortened(block.text) for block in chosen)])
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST", "LANG") if name in os.environ}
     environment = kept | {"PYTHONPATH": str(clone), "COLUMNS": "100"}
     with forked_commands.server(clone, environment) as address:
@@ -102,3 +101,10 @@ def run(clone: Path, chosen: list[Block]) -> Ran:
         )
     assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return Ran(clone, done.stdout)
+
+
+def _shortened(text: str) -> str:
+    """Returns a block's text with changes that play its contest in less time."""
+    changes = "; ".join(f"s/{written}/{instead}/" for written, instead in QUICK.items())
+    season = f"{SEASON}sed -i '{changes}' cup/contest.yaml\n"
+    return text.replace(SMALL, QUICK_SMALL).replace(SEASON, season)

@@ -98,8 +98,10 @@ def shell(tmp_path, commands) -> Callable[[str], str]:
 def lightly(tmp_path) -> Callable[[str], str]:
     """Returns lines in which `check` and `try` play the shipped contest on few pictures and without PyTorch.
 
-    The lines of README.md, and those with `--access`, play it as it is.
+    The lines of README.md, and those with `--access`, play it as it is; with SPARRING_SOAK all do.
     """
+    if os.environ.get("SPARRING_SOAK"):
+        return lambda lines: lines
     text = (ROOT / "examples" / "trial-match" / "contest.yaml").read_text("utf-8")
     for written, instead in LIGHT.items():
         assert written in text
