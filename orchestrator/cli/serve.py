@@ -106,7 +106,7 @@ def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json:
     _announce(folder, settings, link, as_json=as_json)
     with ExitStack() as stack:
         stack.enter_context(housekeeping.swept_daily(current_site()))
-        stack.enter_context(unrestricted_mails.mailing_decisions(current_site()))
+        stack.enter_context(unrestricted_mails.mailing_outcomes(current_site()))
         if not play.no_worker:
             stack.enter_context(server.running_worker(_worker_words(folder, play)))
         server.serve(where.host, where.port)

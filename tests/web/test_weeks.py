@@ -521,12 +521,40 @@ def test_a_decided_appeal_and_a_break_are_mailed_once(world, mails) -> None:
     world.now += timedelta(days=4)
     site.unrestricted().tick(world.now)  # as a worker does
     for _ in range(2):
-        unrestricted_mails.mail_decisions(site)
+        unrestricted_mails.mail_outcomes(site)
     assert sorted((each.subject.partition(": ")[2], *each.to) for each in mails) == [
         ("d1 is broken", "oda@oda.example"),
         ("d2 is broken", "bea@bea.example"),
         ("d2 is broken", "kim@kim.example"),
     ]
+
+
+def test_a_panel_that_does_not_agree_is_mailed_to_the_board_once(world, mails) -> None:
+    """Members without a conflict are told until when they may decide, as the ruling stands afterwards (U8)."""
+    from orchestrator.web import contest_site, unrestricted_mails
+
+    appeal, site = world.appeals["kites"], contest_site.current_site()
+    assert world.client("Bo").post(f"/board/cases/appeal:{appeal}/", {"panel": "new"}).status_code == 302
+    change_address("Bix", "bix@kites.example")
+    change_address("Kim", "kim@kites.example")
+    with open_unrestricted(world.folder) as contest:
+        for number in range(4, 9):
+            unrestricted_mails.mail_outcomes(site)
+            assert mails == []
+            said = {"rater": f"r{number}", "answers": answers(side=SIDE, real=number > 6)}
+            rated = events.PictureRated(actor="desk", picture=world.pictures["kites"], appeal=appeal, **said)
+            contest.propose(rated, world.now)
+    for _ in range(2):
+        unrestricted_mails.mail_outcomes(site)
+    [told] = mails
+    assert told.to == ["bo@bo.example"]
+    assert "2027-01-28 09:00 UTC" in told.body
+    assert f"/board/cases/appeal:{appeal}/" in told.body
+    mails.clear()
+    world.now += timedelta(days=3)
+    site.unrestricted().tick(world.now)  # the ruling stands
+    unrestricted_mails.mail_outcomes(site)
+    assert [each.subject for each in mails if "do not agree" in each.subject] == []
 
 
 def test_a_reported_picture_is_shown_to_the_board_and_withheld(world) -> None:

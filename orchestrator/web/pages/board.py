@@ -149,7 +149,7 @@ def _tell_of_ruling(visit: Visit, contest: UnrestrictedContest, found: Case) -> 
     if not found.picture or "decide" not in visit.request.POST:
         return
     if found.id.startswith("appeal:"):
-        unrestricted_mails.mail_decisions(visit.site)
+        unrestricted_mails.mail_outcomes(visit.site)
     else:
         unrestricted_mails.mail_ruling(visit.site, contest, found.picture)
 
