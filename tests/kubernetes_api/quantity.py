@@ -6,7 +6,7 @@ Resource Management for Pods and Containers, "Resource units in Kubernetes".
 import re
 from fractions import Fraction
 
-_FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?$")
+_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?", re.ASCII)
 _SUFFIX = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
     "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
@@ -20,7 +20,7 @@ def amount(text: str | float) -> Fraction:
     Raises:
         ValueError: it is none.
     """
-    found = _FORM.match(str(text))
+    found = _FORM.fullmatch(str(text))
     if found is None:
         raise ValueError(f"{text!r} is no quantity such as 500m, 2 or 16Gi")
     return Fraction(found[1] + (found[2] or "")) * _SUFFIX.get(found[3] or "", 1)

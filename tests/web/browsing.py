@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from http.server import HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -123,6 +124,13 @@ def serving_here() -> Iterator[str]:
     server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
     server.daemon_threads = True
     server.set_app(WSGIHandler())
+    with answering(server) as address:
+        yield address
+
+
+@contextmanager
+def answering(server: HTTPServer) -> Iterator[str]:
+    """Runs a server in a thread until the block ends; gives its address."""
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -5,14 +5,14 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
 from orchestrator.application.contests import seasons
+
+from .browsing import answering
 
 SECRET = "a secret of the tests"  # noqa: S105
 
@@ -136,20 +136,6 @@ class Provider(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-@contextmanager
-def provider():
-    """A provider on a free port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture(scope="module")
 def visited(tmp_path_factory):
     """The providers' address, and what browsers saw that sign in each way."""
@@ -158,7 +144,7 @@ def visited(tmp_path_factory):
     secret = folder / "secret"
     secret.write_text(SECRET)
     application = f"client_id: cup\n  secret_file: {secret}\n"
-    with provider() as address:
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Provider)) as address:
         university = f"openid:\n- id: university\n  name: Example University\n  server: {address}\n  {application}"
         (folder / "web.yaml").write_text(f"github:\n  {application}{university}")
         words = [sys.executable, "-c", BROWSER, str(folder), address, *WAYS]

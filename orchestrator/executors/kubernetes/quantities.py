@@ -11,7 +11,7 @@ _SUFFIXES = {
     "Ei": Fraction(2**60),
 }  # fmt: skip
 _NUMBER = r"([+-]?[0-9]{1,30}(?:\.[0-9]{0,20})?|[+-]?\.[0-9]{1,20})"
-_QUANTITY = re.compile(_NUMBER + r"(?:[eE]([+-]?[0-9]{1,2})|([numk]|[KMGTPE]i|[MGTPE])?)")
+_QUANTITY = re.compile(_NUMBER + r"(?:[eE]([+-]?[0-9]{1,3})|([numk]|[KMGTPE]i|[MGTPE])?)")
 
 
 def parse_quantity(text: str | float) -> Fraction | None:
