@@ -10,3 +10,8 @@ BEHAVIOURS = (
     *("counter", "moody", "raw_label", "own_chance", "slow", "talks_behind"),
 )
 """The behaviours for which tests of whole rounds take this player and not the one of tests/e2e/."""
+
+
+def files(behaviour: str, otherwise: Path) -> tuple[Path, ...]:
+    """Returns the files of a player with a behaviour: `FILES` if it has it, else only `otherwise`."""
+    return FILES if behaviour in BEHAVIOURS else (otherwise,)

@@ -97,7 +97,7 @@ class Cup:
         folder = self.path / "players" / (name or kind)
         folder.mkdir(parents=True, exist_ok=True)
         side, _, behaviour = kind.partition("_")
-        for file in plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (FAULTY_PLAYER,):
+        for file in plain_player.files(behaviour, FAULTY_PLAYER):
             shutil.copy(file, folder)
         said = {"sparring": 1, "name": name or kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         said |= {"licence": "MIT", "source": "https://example.org"}

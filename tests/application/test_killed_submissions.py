@@ -10,7 +10,7 @@ import pytest
 from orchestrator.application.contests import season_rounds
 from orchestrator.domain import contest_events
 
-from . import forked_command
+from . import command_process
 from .conftest import HOW
 
 KILLS = 60 if os.environ.get("SPARRING_SOAK") else 4
@@ -21,7 +21,7 @@ def submit_until_killed(cup, folder: Path, team: str, number: int) -> int:
     """Submits a folder, killed at the n-th change to files; returns how many there were, 0 where it was killed."""
     log = cup.path / "log"
     words = ["submit", str(cup.folder.path), str(folder), "--team", team, "--task", "quarters"]
-    status, moments = forked_command.run_until_killed(
+    status, moments = command_process.run_until_killed(
         [*words, "--backend", "process", "--allow-unisolated"], number, log
     )
     assert status == (-signal.SIGKILL if number else 0), (number, log.read_text())

@@ -27,7 +27,7 @@ from orchestrator.sandboxes.linux.sandbox_owner import Owner
 from orchestrator.sandboxes.process import folder_snapshot
 from tests import postgresql
 
-from . import forked_command
+from . import command_process
 from .conftest import HOW
 
 MANY = 4
@@ -38,7 +38,8 @@ def add_teams_at_once(cup) -> None:
     logs = [cup.path / f"log-{n}" for n in range(MANY)]
     words = ["team", "add", str(cup.folder.path)]
     started = [
-        forked_command.start([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], log) for n, log in enumerate(logs)
+        command_process.start([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], log)
+        for n, log in enumerate(logs)
     ]
     for process in started:
         process.join()

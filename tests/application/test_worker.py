@@ -33,7 +33,7 @@ from orchestrator.errors import SandboxLost, UsageError
 from orchestrator.files import UNFINISHED_PREFIX
 from orchestrator.intake import package_writer
 
-from . import forked_command
+from . import command_process
 from .conftest import HOW
 
 KILLS = 40 if os.environ.get("SPARRING_SOAK") else 3
@@ -184,7 +184,7 @@ def test_a_signal_ends_a_worker_that_waits(cup, number) -> None:
 def spawn(cup, number: int = 0) -> int:
     """Works once in a process of its own, killed at the n-th change to files; returns how many there were."""
     log = cup.path / "log"
-    status, moments = forked_command.run_until_killed(["work", str(cup.folder.path), *WORDS], number, log)
+    status, moments = command_process.run_until_killed(["work", str(cup.folder.path), *WORDS], number, log)
     assert status == 0 or (number and status == -signal.SIGKILL), (number, log.read_text())
     return moments
 
@@ -211,7 +211,7 @@ def test_a_worker_killed_at_any_moment_answers_every_arrival_once(cup) -> None:
 def test_a_round_goes_on_after_a_killed_worker(cup) -> None:
     """The next worker plays what was left, and closes the request."""
     asked = request(cup)
-    process = forked_command.start(["work", str(cup.folder.path), *WORDS], cup.path / "log")
+    process = command_process.start(["work", str(cup.folder.path), *WORDS], cup.path / "log")
     until = time.monotonic() + 60
     while not _has_finished_step(cup) and process.is_alive():
         assert time.monotonic() < until
@@ -260,7 +260,7 @@ def test_two_workers_answer_many_arrivals_once_each(crowd) -> None:
     """Whichever of them does it: each is answered once, and the numbers are those of the arrivals."""
     ids = [arrive_in_pairs(crowd, number) for number in range(MANY)]
     logs = [crowd.path / f"log-{number}" for number in range(2)]
-    workers = [forked_command.start(["work", str(crowd.folder.path), *WORDS[1:]], log) for log in logs]
+    workers = [command_process.start(["work", str(crowd.folder.path), *WORDS[1:]], log) for log in logs]
     until = time.monotonic() + 400
     while (waits := len(answers(crowd)) < len(ids)) or min(received(logs)) == 0:
         assert time.monotonic() < until

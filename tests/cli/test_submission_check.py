@@ -39,7 +39,7 @@ def player(tmp_path):
         folder = tmp_path / kind
         folder.mkdir(exist_ok=True)
         side, _, behaviour = kind.partition("_")
-        for file in plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (FAULTY_PLAYER,):
+        for file in plain_player.files(behaviour, FAULTY_PLAYER):
             shutil.copy(file, folder)
         said = {"sparring": 1, "name": kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         (folder / "submission.yaml").write_text(json.dumps(said | manifest))

@@ -40,7 +40,7 @@ def builder(engine: docker.DockerClient) -> Callable[[str], str]:
     def image(name: str) -> str:
         side, _, behaviour = name.partition("_")
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        files = plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (PLAYER,)
+        files = plain_player.files(behaviour, PLAYER)
         recipe = f"FROM {small_base_image(numpy=PLAYER in files)}\nCOPY *.py /player/\nCMD {command}\n"
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:

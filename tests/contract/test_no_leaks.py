@@ -1,4 +1,4 @@
-"""Sandboxes opened and killed at random moments leave nothing: 12 of them in `make test`, 200 in `make soak`."""
+"""Sandboxes opened and killed at random moments leave nothing: 12 of them in `make test-all`, 200 in `make soak`."""
 
 import gc
 import os

@@ -121,7 +121,7 @@ class Lab:
         """Returns a player's files. Only one with a behaviour that no faster player has imports NumPy."""
         if self.player != PLAYER:
             return self.player, plain_player.PROTOCOL
-        return plain_player.FILES if behaviour in plain_player.BEHAVIOURS else (PLAYER,)
+        return plain_player.files(behaviour, PLAYER)
 
     def _copy_player(self, behaviour: str, folder: Path) -> None:
         for file in self._files(behaviour):
